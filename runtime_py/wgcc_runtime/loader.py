@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from wgcc_runtime.forked import check_process
 from wgcc_runtime.gpu_machine import GpuMachine
 from wgcc_runtime.machine import Machine
 from wgcc_runtime.model import Model
-from wgcc_runtime.plan import MAX_PLAN_BYTES, Kernel, Plan, read_plan
+from wgcc_runtime.plan import MAX_PLAN_BYTES, Kernel, Plan, read_plan, unchecked_plan
 from wgcc_runtime.thread_count import choose_threads
 from wgcc_runtime.threefry import checked_seed
 from wgcc_runtime.twin_form import check_twin_form
@@ -78,11 +79,12 @@ def load(
     return model
 
 
-def open_twin(read: Read) -> Model:
-    """The twin of a bundle that need not be in a folder, on one thread."""
-    data = read("plan.json", MAX_PLAN_BYTES)
-    assert data is not None
-    plan = _with_tokens(read_plan(data), read)
+def open_twin(raw: Mapping[str, Any], read: Read) -> Model:
+    """The twin of a bundle that the caller is about to write, on one thread.
+
+    Its plan is not checked: it is the caller's own.
+    """
+    plan = _with_tokens(unchecked_plan(json.loads(json.dumps(raw))), read)
     machine = _twin_machine(read, plan, MAX_BYTES, 1)
     return Model(machine, StartValues(plan, read, None), None, _unheard)
 

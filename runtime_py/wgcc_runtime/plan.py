@@ -260,7 +260,7 @@ def read_plan(data: bytes) -> Plan:
     raw = parse_json(data, "plan.json", MAX_PLAN_BYTES)
     _check_version(raw)
     check_form(raw, plan_schema(), plan_schema())
-    plan = _plan(raw)
+    plan = unchecked_plan(raw)
     validate(plan)
     check_plan_digest(raw)
     return plan
@@ -280,7 +280,8 @@ def _check_version(raw: Any) -> None:
         )
 
 
-def _plan(raw: dict[str, Any]) -> Plan:
+def unchecked_plan(raw: dict[str, Any]) -> Plan:
+    """A plan whose form is right."""
     tensors = {name: _tensor(name, spec) for name, spec in raw["tensors"].items()}
     return Plan(
         generator=raw["generator"],

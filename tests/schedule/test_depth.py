@@ -32,7 +32,7 @@ from wgcc.schedule.kernels.access import share_access
 from wgcc.schedule.kernels.repeated import Repeated
 from wgcc.schedule.memory.reuse import Arena, free_spans
 from wgcc.schedule.memory.slots import Life
-from wgcc.schedule.memory.timeline import Bits, Ranges, Timeline
+from wgcc.schedule.memory.timeline import Bits, Timeline
 
 GPT = ROOT / "tests" / "bench" / "models" / "c.wg"
 DROPPING = """
@@ -281,15 +281,6 @@ def test_values_reuse_the_first_gradient_memory_that_fits(seed: int) -> None:
                 break
     assert Arena(spans).take(lives) == wanted
     assert 3 < len(wanted) < len(lives)
-
-
-def test_ranges_that_touch_become_one() -> None:
-    ranges = Ranges()
-    for start, end in ((10, 20), (30, 40), (50, 60), (20, 25)):
-        ranges.add(start, end)
-    assert list(ranges) == [(10, 25), (30, 40), (50, 60)]
-    ranges.add(24, 50)
-    assert list(ranges) == [(10, 60)]
 
 
 def test_a_timeline_knows_what_is_in_use_at_a_time() -> None:

@@ -39,10 +39,11 @@ def bundle_files(
     plan, weights = complete_plan(planned, program, given)
     large = {WEIGHTS: weights} if isinstance(weights, Pieces) else {}
     inside = None if isinstance(weights, Pieces) else weights
-    plan_file, *others = _files_to_run(plan, planned, inside).items()
+    others = _files_beside_plan(planned, inside)
     texts = [item for kernel in planned.kernels for item in kernel.contents.items()]
     kernels = [(path, text.encode("utf-8")) for path, text in texts]
-    files = dict([plan_file, *kernels, *others, (source, text.encode("utf-8"))])
+    plan_file = ("plan.json", plan_text(plan).encode("utf-8"))
+    files = dict([plan_file, *kernels, *others.items(), (source, text.encode("utf-8"))])
     if isinstance(program.vocab, TokenFile):
         files[TOKENIZER] = program.vocab.text.encode("utf-8")
     if data is not None:
@@ -70,13 +71,14 @@ def complete_plan(
         record["seed"] = program.seed
     selftest = make_selftest(program, planned.plan, values)
     plan = {**planned.plan, "weights": record, "selftest": selftest}
-    return _with_twin_digests(plan, lambda: _files_to_run(plan, planned, weights)), weights
+    return _with_twin_digests(plan, lambda: _files_beside_plan(planned, weights)), weights
 
 
 def _with_twin_digests(plan: Plan, make_files: Callable[[], Mapping[str, bytes]]) -> Plan:
     """The plan with the exact bits of the twin's outputs, which are the same on every machine.
 
-    `make_files` gives what the twin needs. Without wasmtime, or values, nothing is recorded.
+    `make_files` gives what the twin needs. The plan is checked when it is complete, by the seal.
+    Without wasmtime, or values, nothing is recorded.
     An entry whose steps overflow in f32, though not in the float64 of the expected outputs, is left
     without a test.
     """
@@ -89,7 +91,7 @@ def _with_twin_digests(plan: Plan, make_files: Callable[[], Mapping[str, bytes]]
         return plan
     files = make_files()
     try:
-        with open_twin(lambda name, most: files.get(name)) as model:
+        with open_twin(plan, lambda name, most: files.get(name)) as model:
             digests = twin_digests(model)
     except WgccError as error:
         if error.code not in ("no-wasmtime", "weights"):
@@ -101,9 +103,9 @@ def _with_twin_digests(plan: Plan, make_files: Callable[[], Mapping[str, bytes]]
     return {**plan, "selftest": {**plan["selftest"], "entries": recorded}}
 
 
-def _files_to_run(plan: Plan, planned: Planned, weights: Content | None) -> dict[str, bytes]:
-    """What a runtime needs of a bundle beside kernels: the plan first, then values and the twin."""
-    files = {"plan.json": plan_text(plan).encode("utf-8")}
+def _files_beside_plan(planned: Planned, weights: Content | None) -> dict[str, bytes]:
+    """What a runtime needs of a bundle beside plan and kernels: values and the twin."""
+    files: dict[str, bytes] = {}
     if weights is not None:
         files[WEIGHTS] = bytes(weights)
     if planned.constants:

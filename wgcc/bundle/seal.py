@@ -44,10 +44,18 @@ def _is_sound(files: Files) -> bool:
     from wgcc_runtime.bundle_files import read_forms, read_twin
     from wgcc_runtime.errors import WgccError
     from wgcc_runtime.plan import read_plan
+    from wgcc_runtime.plan_digest import KEY, plan_digest
     from wgcc_runtime.wgsl_guard import guard_wgsl
 
     try:
         plan = read_plan(files["plan.json"])
+    except WgccError:
+        raw = json.loads(files["plan.json"])
+        if raw.get(KEY) == plan_digest(raw):
+            # Nobody edited it: this would be a bundle that the compiler wrote, and nobody can use.
+            raise
+        return False
+    try:
         for kernel in plan.kernels:
             for text in read_forms(lambda name, _: files.get(name), kernel):
                 guard_wgsl(text, kernel.file)

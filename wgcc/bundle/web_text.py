@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from wgcc.bundle.javascript import strip_javascript
 from wgcc.paths import data_dir
 from wgcc_runtime.wgsl_code import code_of
 
-# Blanks of a JSON text, or a string, which keeps its own.
-_JSON_BLANK = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 _PLACE = re.compile(r"__([A-Z][A-Z_]*[A-Z])__")
 
 
@@ -30,7 +30,12 @@ def script_template(name: str) -> str:
 
 def plan_literal(files: Mapping[str, bytes]) -> str:
     """plan.json without blanks."""
-    return _JSON_BLANK.sub(r"\1", files["plan.json"].decode("utf-8"))
+    return _without_blanks(files["plan.json"])
+
+
+@lru_cache(maxsize=1)
+def _without_blanks(text: bytes) -> str:
+    return json.dumps(json.loads(text), ensure_ascii=False, separators=(",", ":"))
 
 
 def fill(text: str, **values: str) -> str:

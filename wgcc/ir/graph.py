@@ -140,7 +140,7 @@ class Rows:
 
 def once_per_graph(compute: Callable[[Graph], T]) -> Callable[[Graph], T]:
     """A function of a graph whose result is kept with the graph, which never changes."""
-    key = f"{compute.__module__}.{compute.__qualname__}"
+    key = _fact_name(compute)
 
     @wraps(compute)
     def fact(graph: Graph) -> T:
@@ -151,6 +151,15 @@ def once_per_graph(compute: Callable[[Graph], T]) -> Callable[[Graph], T]:
         return result
 
     return fact
+
+
+def keep_fact(graph: Graph, compute: Callable[[Graph], T], fact: T) -> None:
+    """Say what such a function gives for a graph, so that it is not computed."""
+    graph._facts[_fact_name(compute)] = fact
+
+
+def _fact_name(compute: Callable[[Graph], Any]) -> str:
+    return f"{compute.__module__}.{compute.__qualname__}"
 
 
 @dataclass(frozen=True, slots=True)

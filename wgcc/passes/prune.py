@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from wgcc.ir.graph import Graph, Node
 from wgcc.ir.loops import Loop, loop_of
+from wgcc.passes.rewrite import are_same
 
 
 def prune(graph: Graph) -> Graph:
@@ -18,7 +19,8 @@ def prune(graph: Graph) -> Graph:
             loop = loop_of(node)
             kept.append(_narrowed(loop, live) if loop else node)
             live.update(value.name for value in kept[-1].inputs)
-    return replace(graph, nodes=tuple(reversed(kept)))
+    kept.reverse()
+    return graph if are_same(kept, graph.nodes) else replace(graph, nodes=tuple(kept))
 
 
 def _narrowed(loop: Loop, live: Collection[str]) -> Node:

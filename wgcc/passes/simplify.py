@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import partial
 
 from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.graph import Graph, Node, Value, keep_fact, once_per_graph
 from wgcc.ir.loops import map_bodies
 from wgcc.passes.arithmetic_rules import ARITHMETIC_RULES
 from wgcc.passes.cse import cse
@@ -23,6 +23,7 @@ RULES: dict[str, Rule] = {**ARITHMETIC_RULES, **VIEW_RULES}
 MOST_ITERATIONS = 50
 
 
+@once_per_graph
 def simplify(graph: Graph) -> Graph:
     for _ in range(MOST_ITERATIONS):
         before = graph.nodes
@@ -30,7 +31,11 @@ def simplify(graph: Graph) -> Graph:
         graph = prune(cse(_apply_rules(graph)))
         if graph.nodes == before:
             break
-    return prune(fold_tensors(graph))
+    folded = prune(fold_tensors(graph))
+    if folded is graph:
+        # Nothing is left to do, whoever asks again.
+        keep_fact(graph, simplify, graph)
+    return folded
 
 
 def _apply_rules(graph: Graph) -> Graph:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import chain
+from functools import reduce
+from operator import or_
 
-from wgcc.schedule.kernel import ALIGNMENT, Place
+from wgcc.ir.places import ALIGNMENT, Place, ceil_div
 from wgcc.schedule.layout import GRADS
 from wgcc.schedule.memory.slots import Life
-from wgcc.schedule.memory.timeline import Ranges, Timeline
+from wgcc.schedule.memory.timeline import Bits, Timeline
 
-# Behind the end of every buffer.
-FAR = 1 << 62
 Places = dict[str, Place]
 
 
@@ -30,53 +29,66 @@ class FreeSpan:
 
 
 class Arena:
-    """Hands out places in a buffer of gradients. `free` is in order of place."""
+    """Hands out places in a buffer of gradients. `free` is in order of place.
+
+    Places begin on blocks of ALIGNMENT words, of which sets are kept as bits of one number.
+    """
 
     def __init__(self, free: tuple[FreeSpan, ...], buffer: str = GRADS) -> None:
         self._buffer = buffer
         self._length = max((piece.until for piece in free), default=0)
-        self._never = _not_free(free)
-        self._taken = Timeline(self._length, Ranges)
+        self._free = free
+        self._with_words: dict[int, int] = {}
+        self._taken = Timeline(self._length, Bits)
         for piece in free:
-            self._taken.take(piece.until, self._length, piece.start, piece.end)
+            self._take(piece.until, self._length, piece.start, piece.end)
 
     def take(self, lives: Iterable[Life]) -> dict[str, Place]:
         """Places for the values that find room, in the order given."""
-        found = {}
+        places = {}
         for life in lives:
             at = self._room(life)
             if at is not None:
-                self._taken.take(life.start, life.end + 1, at, at + _aligned(life.words))
-                found[life.value.name] = life.place(self._buffer, at)
-        return found
+                self._take(life.start, life.end + 1, at, at + life.words)
+                places[life.value.name] = life.place(self._buffer, at)
+        return places
+
+    def _take(self, since: int, until: int, start: int, end: int) -> None:
+        self._taken.take(since, until, start // ALIGNMENT, ceil_div(end, ALIGNMENT))
 
     def _room(self, life: Life) -> int | None:
-        """The first boundary from where on enough words are free for long enough."""
+        """The first block from where on enough words are free for long enough."""
         if life.end >= self._length:
             return None
-        words, at = life.words, 0
         taken = self._taken.taken(life.start, life.end + 1)
-        for start, end in sorted(chain(self._never, *taken)):
-            if at + words <= start:
-                return at
-            if end > at:
-                at = _aligned(end)
-        return None
+        free = ~reduce(or_, (bits.mask for bits in taken), 0)
+        whole, rest = divmod(life.words, ALIGNMENT)
+        starts = _starts_of_runs(self._blocks(ALIGNMENT) & free, whole) if whole else free
+        starts &= (self._blocks(rest) & free) >> whole if rest else starts
+        return ((starts & -starts).bit_length() - 1) * ALIGNMENT if starts else None
+
+    def _blocks(self, words: int) -> int:
+        """The blocks that gradients fill with at least so many words from their start on."""
+        if words not in self._with_words:
+            blocks = Bits()
+            for piece in self._free:
+                first = piece.start // ALIGNMENT
+                # The last block of a piece need not be whole.
+                blocks.add(
+                    first, first + (piece.end - piece.start + ALIGNMENT - words) // ALIGNMENT
+                )
+            self._with_words[words] = blocks.mask
+        return self._with_words[words]
 
 
-def _not_free(free: Iterable[FreeSpan]) -> Ranges:
-    """Padding between gradients, and all that is behind the last of them."""
-    found, end = Ranges(), 0
-    for piece in free:
-        if piece.start > end:
-            found.add(end, piece.start)
-        end = piece.end
-    found.add(end, FAR)
-    return found
-
-
-def _aligned(words: int) -> int:
-    return -(-words // ALIGNMENT) * ALIGNMENT
+def _starts_of_runs(bits: int, length: int) -> int:
+    """Where so many bits in a row are set."""
+    known = 1
+    while known < length:
+        step = min(known, length - known)
+        bits &= bits >> step
+        known += step
+    return bits
 
 
 def free_spans(gradients: Mapping[int, Iterable[Place]]) -> tuple[FreeSpan, ...]:

@@ -6,9 +6,8 @@ entry's length, however much is taken.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 
@@ -19,25 +18,6 @@ class _Taken(Protocol):
 
 
 Taken = TypeVar("Taken", bound=_Taken)
-
-
-@dataclass(slots=True)
-class Ranges:
-    """A set of whole numbers as sorted ranges; those that touch become one."""
-
-    starts: list[int] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
-
-    def add(self, start: int, end: int) -> None:
-        """Numbers from `start` up to, not including, `end`."""
-        first, behind = bisect_left(self.ends, start), bisect_right(self.starts, end)
-        if first < behind:
-            start, end = min(start, self.starts[first]), max(end, self.ends[behind - 1])
-        self.starts[first:behind] = [start]
-        self.ends[first:behind] = [end]
-
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        return iter(zip(self.starts, self.ends, strict=True))
 
 
 @dataclass(slots=True)
@@ -106,4 +86,4 @@ class Timeline(Generic[Taken]):
         return sets[node]
 
 
-__all__ = ["Bits", "Ranges", "Timeline"]
+__all__ = ["Bits", "Timeline"]
