@@ -4,7 +4,7 @@
     python3 dev.py demo          install wgcc into .venv, build examples/sin, train it
     python3 dev.py test [ARGS]   install what the tests need, lint, run them all (ARGS go to pytest)
     python3 dev.py test --quick  lint, and the tests that need neither an adapter nor a browser
-    python3 dev.py lint          ruff, mypy and biome alone; --fix repairs what they can
+    python3 dev.py lint          ruff, mypy, biome and tests/lint alone; --fix repairs what they can
     python3 dev.py bless [ARGS]  rewrite the expected files of golden and file tests
 
 Each step is skipped when it is already done. System packages come from apt-get where it exists;
@@ -105,13 +105,14 @@ QUICK = (
     "language/diagnostics", "language/dims", "language/elaborate", "language/elaborate_training",
     "language/errors_text", "language/imports", "language/loops", "language/network_builtins",
     "language/operators", "language/syntax", "ops/evaluate", "passes/autograd", "passes/optimizer",
-    "passes/passes", "project/architecture", "python/runtime_values", "schedule/index",
+    "passes/passes", "project/lint", "python/runtime_values", "schedule/index",
     "project/filecheck",
 )  # fmt: skip
 
 # Three processes for two cores, because many tests wait for browsers and other programs. Each file
-# stays in one process, so that what its tests share is made once.
-IN_PARALLEL = ("-n", "3", "--dist", "loadfile")
+# stays in one process, so that what its tests share is made once; tests/conftest.py has put the
+# longest files first, an order that xdist would replace by its own.
+IN_PARALLEL = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder")
 
 
 def test(arguments: Sequence[str]) -> int:
@@ -147,6 +148,7 @@ def lint(arguments: Sequence[str]) -> int:
         (BIN / "ruff", ["format", "--quiet", *([] if fix else ["--check", "--diff"]), "."]),
         (BIN / "mypy", ["--no-error-summary"]),
         (biome, ["check", "--error-on-warnings", *(["--write"] if fix else [])]),
+        (BIN / "python", ["tests/lint"]),
     ]
     # All of them, so that one run shows everything there is to repair.
     return max([run_program(tool, *options) for tool, options in checks])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 
 import adapters
-from building import TWIN
+from building import BUILT, TWIN
 
 adapters.use_software_drivers()
 os.environ["WGCC_VERIFY"] = "1"  # every pass is checked against the graph's invariants
@@ -17,15 +19,36 @@ from typing import Any  # noqa: E402
 
 import pytest  # noqa: E402
 
+import file_times  # noqa: E402
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--bless", action="store_true", help="rewrite expected files (golden, file tests)"
     )
+    parser.addoption(
+        "--record-times", action="store_true", help="write how long each file took (file_times.py)"
+    )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        return
+    os.environ[BUILT] = tempfile.mkdtemp(prefix="wgcc-bundles-")
+    if config.getoption("--record-times"):
+        config.pluginmanager.register(file_times.Recorder())
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput") and BUILT in os.environ:
+        shutil.rmtree(os.environ.pop(BUILT))
+
+
+@pytest.hookimpl(trylast=True)  # after pytest has put tests with the same adapter together
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Under --bless, run only the tests that have something to rewrite."""
+    """Processes that share files: longest first. Under --bless, only tests that rewrite files."""
+    if hasattr(config, "workerinput"):
+        items[:] = file_times.longest_first(items)
     if not config.getoption("--bless"):
         return
     rewriting = [item for item in items if "bless" in getattr(item, "fixturenames", ())]

@@ -1,4 +1,4 @@
-"""The pipeline: model file → traced program → passes → preparation → schedule → bundle.
+"""The pipeline: model file → traced program → passes → schedule → bundle.
 
 `compile_file` is all of it; `lower` is its middle, one line for each step.
 """
@@ -22,12 +22,10 @@ from wgcc.ir.program import Program
 from wgcc.lazy_numpy import Array
 from wgcc.passes.mark_remat import mark_remat
 from wgcc.passes.mark_rows import TraceAgain, mark_rows
-from wgcc.passes.pipeline import PASSES, run_passes, verify_after
+from wgcc.passes.pipeline import PREPARED, SIMPLIFIED, run_passes
 from wgcc.reading import read_text
 from wgcc.schedule.budget import REMAT_PARTS, Lowered, first_within
 from wgcc.schedule.kernel import Schedule
-from wgcc.schedule.layout import Layout, lay_out
-from wgcc.schedule.prepare.prepare import prepare
 from wgcc.schedule.raised_limits import RAISED, check_raised
 from wgcc.schedule.schedule import schedule
 
@@ -160,24 +158,9 @@ def compile_program(
 def lower(program: Program, remat_parts: int = 1, candidates: bool = False) -> Lowered:
     """A traced program as kernels, with all but the last of so many parts rematerialised."""
     marked = _marked_for_remat(program, remat_parts)
-    done = run_passes(marked)
-    layout = lay_out(done)
-    prepared = _prepared(done, layout)
-    return Lowered(done, schedule(prepared, layout, candidates), remat_parts)
-
-
-def program_at(stage: str, program: Program) -> Program:
-    """A traced program at one of the stages that are graphs, the last of them `prepared`."""
-    if stage != "prepared":
-        return run_passes(program, until=stage)
-    done = run_passes(program)
-    return _prepared(done, lay_out(done))
-
-
-def _prepared(program: Program, layout: Layout) -> Program:
-    prepared = prepare(program, layout)
-    verify_after([name for _, name, _ in PASSES], prepared)
-    return prepared
+    simplified = run_passes(marked)
+    prepared = run_passes(simplified, until=PREPARED, since=SIMPLIFIED)
+    return Lowered(simplified, schedule(prepared, candidates), remat_parts)
 
 
 def _marked_for_remat(program: Program, parts: int) -> Program:

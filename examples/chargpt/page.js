@@ -1,5 +1,15 @@
-// A GPT that writes while it learns. `load`, `plan` and `files` are defined above: see
-// examples/pages.py.
+// A GPT that writes while it learns. examples/pages.py builds the page.
+
+import { readTensors } from '../../runtime_js/files/safetensors.js';
+import { files, load, plan } from '../../runtime_js/page/bundle.js';
+import { surviveWith } from '../../runtime_js/page/lost_device.js';
+import { plot } from '../../runtime_js/page/plot.js';
+import {
+  askBeforeLeaving,
+  loadingWords,
+  problemWords,
+  reasonOf,
+} from '../../runtime_js/page/problems.js';
 
 const $ = id => document.getElementById(id);
 const { vocab } = plan.model;

@@ -1,5 +1,10 @@
-// Draw a digit, correct a wrong guess, and fine-tune. `load`, `wgcc` and `files` are defined above:
-// see examples/pages.py.
+// Draw a digit, correct a wrong guess, and fine-tune. examples/pages.py builds the page.
+
+import { readTensors } from '../../runtime_js/files/safetensors.js';
+import { files, load } from '../../runtime_js/page/bundle.js';
+import { surviveWith } from '../../runtime_js/page/lost_device.js';
+import { lossText, plot } from '../../runtime_js/page/plot.js';
+import { askBeforeLeaving, problemWords, reasonOf } from '../../runtime_js/page/problems.js';
 
 const $ = id => document.getElementById(id);
 const data = readTensors(files['train.safetensors'], 'train').tensors;

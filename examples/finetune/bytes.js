@@ -4,8 +4,8 @@
 const PIECE = 1024;
 const BLOCK = 4096;
 /** Stands for "no byte". */
-const PADDING = 256;
-const LENGTH = 2 * PIECE;
+export const PADDING = 256;
+export const LENGTH = 2 * PIECE;
 /** Files with fewer bytes say too little. */
 const LEAST_BYTES = 8;
 
@@ -13,7 +13,7 @@ const LEAST_BYTES = 8;
 const isBlank = byte => byte === 32 || (byte >= 9 && byte <= 13);
 
 /** @param {Uint8Array} data a whole file @returns {Int32Array} */
-function featuresOf(data) {
+export function featuresOf(data) {
   const begin = data.subarray(0, BLOCK);
   const end = data.subarray(Math.max(0, data.length - BLOCK));
   let first = 0;
@@ -28,10 +28,10 @@ function featuresOf(data) {
 }
 
 /** What was read of a file, or undefined if that is too little. */
-const isEnough = features => features[LEAST_BYTES - 1] !== PADDING;
+export const isEnough = features => features[LEAST_BYTES - 1] !== PADDING;
 
 /** The text of a sample, for people; other files than texts have none. */
-function textOf(features) {
+export function textOf(features) {
   const begin = Uint8Array.from(features.subarray(0, PIECE).filter(byte => byte !== PADDING));
   try {
     // The last character may be cut.
@@ -42,7 +42,7 @@ function textOf(features) {
 }
 
 /** One array of the rows of several samples. */
-function joined(rows) {
+export function joined(rows) {
   const all = new Int32Array(rows.length * LENGTH);
   rows.forEach((row, i) => {
     all.set(row, i * LENGTH);

@@ -1,5 +1,13 @@
-// Magika learns kinds of files that it does not know. `load`, `plan` and `files` are defined above:
-// see build_page.py.
+// Magika learns kinds of files that it does not know. build_page.py builds the page.
+
+import { readTensors } from '../../runtime_js/files/safetensors.js';
+import { files, load } from '../../runtime_js/page/bundle.js';
+import { $, download, guarded, say } from '../../runtime_js/page/elements.js';
+import { surviveWith } from '../../runtime_js/page/lost_device.js';
+import { lossText, plot } from '../../runtime_js/page/plot.js';
+import { askBeforeLeaving, loadingWords, reasonOf } from '../../runtime_js/page/problems.js';
+import { featuresOf, isEnough, joined, LENGTH, textOf } from './bytes.js';
+import { make, percent, showFiles } from './table.js';
 
 const facts = JSON.parse(new TextDecoder().decode(files['kinds.json']));
 const learned = readTensors(files['learned.safetensors'], 'learned').tensors;

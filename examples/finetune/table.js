@@ -1,10 +1,18 @@
 // The tables of test files: what the model says of each before and after learning.
 
-const percent = p => `${Math.round(100 * p)}\u00a0%`;
-const largest = probabilities => probabilities.indexOf(Math.max(...probabilities));
+import { $ } from '../../runtime_js/page/elements.js';
+
+/** A new element, at the end of `parent` if there is one. */
+export function make(tag, text, parent, properties) {
+  const element = Object.assign(document.createElement(tag), { textContent: text }, properties);
+  parent?.append(element);
+  return element;
+}
+export const percent = p => `${Math.round(100 * p)}\u00a0%`;
+export const largest = probabilities => probabilities.indexOf(Math.max(...probabilities));
 
 /** Fills the two tables and the scores. `show`: called with a file whose name is clicked. */
-function showFiles(files, nameOf, show) {
+export function showFiles(files, nameOf, show) {
   for (const isNew of [true, false]) {
     const id = isNew ? 'new' : 'known';
     const held = files.filter(file => file.isNew === isNew);
@@ -36,7 +44,7 @@ function verdictCell(row, probabilities, kind, nameOf) {
 }
 
 /** `0 → 16 of 16` */
-function scoreText(files) {
+export function scoreText(files) {
   const count = side =>
     files.filter(file => file[side] && largest(file[side]) === file.kind).length;
   const isTrained = files.some(file => file.after);

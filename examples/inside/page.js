@@ -1,5 +1,13 @@
-// Shows what a GPT attends to while it writes. `load` and `plan` are defined above: see
-// examples/pages.py.
+// Shows what a GPT attends to while it writes. examples/pages.py builds the page.
+
+import { load, plan } from '../../runtime_js/page/bundle.js';
+import { surviveWith } from '../../runtime_js/page/lost_device.js';
+import {
+  askBeforeLeaving,
+  loadingWords,
+  problemWords,
+  reasonOf,
+} from '../../runtime_js/page/problems.js';
 
 const $ = id => document.getElementById(id);
 const letters = [...plan.model.vocab];

@@ -1,9 +1,13 @@
 // The visitor's examples, and what the model learned from them, in the browser's storage.
 
+import { inStorage } from '../../runtime_js/files/storage.js';
+import { plan } from '../../runtime_js/page/bundle.js';
+import { problemWords } from '../../runtime_js/page/problems.js';
+
 const PLACE = `${plan.model.name}/${plan.model.sha256.slice(0, 16)}/examples`;
 const MODEL_PLACE = `${PLACE}/model`;
 
-const keeping = {
+export const keeping = {
   isBusy: false,
   isStale: false,
   hasFailed: false,
@@ -13,10 +17,10 @@ const keeping = {
     return keeping.isBusy || keeping.hasFailed;
   },
 };
-const stepOf = model => model.progress.steps.train ?? 0;
+export const stepOf = model => model.progress.steps.train ?? 0;
 
 /** Stores the examples, and the model if it has learned more; what changes meanwhile comes next. */
-async function keep(model, kinds) {
+export async function keep(model, kinds) {
   keeping.isStale = true;
   if (keeping.isBusy) return;
   keeping.isBusy = true;
@@ -47,7 +51,7 @@ function showProblem(text) {
 }
 
 /** The examples of the last visit, and whether the model came back, too; null if there are none. */
-async function lastVisit(model) {
+export async function lastVisit(model) {
   try {
     const kinds = await inStorage('readonly', all => all.get(PLACE));
     if (!kinds?.some(({ examples }) => examples.length)) return null;
@@ -60,7 +64,7 @@ async function lastVisit(model) {
   }
 }
 
-async function forgetVisit() {
+export async function forgetVisit() {
   keeping.keptStep = 0;
   for (const key of [PLACE, MODEL_PLACE]) await inStorage('readwrite', all => all.delete(key));
 }

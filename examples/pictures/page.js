@@ -1,5 +1,16 @@
-// Three kinds of pictures, taught by a person. `load` and `plan` are defined above: see
-// examples/pages.py.
+// Three kinds of pictures, taught by a person. examples/pages.py builds the page.
+
+import { load, plan } from '../../runtime_js/page/bundle.js';
+import { surviveWith } from '../../runtime_js/page/lost_device.js';
+import { lossText, plot } from '../../runtime_js/page/plot.js';
+import {
+  askBeforeLeaving,
+  loadingWords,
+  problemWords,
+  reasonOf,
+} from '../../runtime_js/page/problems.js';
+import { forgetVisit, keep, keeping, lastVisit, stepOf } from './keeping.js';
+import { DOTS, pixelsOf, thumbnailOf, vary } from './pixels.js';
 
 const $ = id => document.getElementById(id);
 const make = (tag, text, parent, properties) =>

@@ -1,7 +1,9 @@
 // Pictures as the model takes them: SIDE × SIDE dots of red, green and blue from 0 to 1.
 
+import { plan } from '../../runtime_js/page/bundle.js';
+
 const [, SIDE] = plan.tensors[plan.entries.predict.inputs.image].shape;
-const DOTS = 3 * SIDE * SIDE;
+export const DOTS = 3 * SIDE * SIDE;
 /** Pixels by which examples are moved, so that the place of a thing matters less. */
 const SHIFT = 3;
 
@@ -10,7 +12,7 @@ const small = new OffscreenCanvas(SIDE, SIDE).getContext('2d', { willReadFrequen
 small.imageSmoothingQuality = 'high';
 
 /** The middle square of a canvas, video or picture. */
-function pixelsOf(source) {
+export function pixelsOf(source) {
   const width = source.videoWidth || source.width;
   const height = source.videoHeight || source.height;
   const size = Math.min(width, height);
@@ -25,7 +27,7 @@ function pixelsOf(source) {
 }
 
 /** A small canvas that shows them. */
-function thumbnailOf(pixels) {
+export function thumbnailOf(pixels) {
   const canvas = Object.assign(document.createElement('canvas'), { width: SIDE, height: SIDE });
   const context = canvas.getContext('2d', { willReadFrequently: true });
   const picture = context.createImageData(SIDE, SIDE);
@@ -38,7 +40,7 @@ function thumbnailOf(pixels) {
 }
 
 /** Writes the picture into `moved`: shifted by a few dots, mirrored or not; the border is repeated. */
-function vary(pixels, moved) {
+export function vary(pixels, moved) {
   const shift = () => Math.floor(Math.random() * (2 * SHIFT + 1)) - SHIFT;
   const [right, down, isMirrored] = [shift(), shift(), Math.random() < 0.5];
   const inside = place => Math.max(0, Math.min(SIDE - 1, place));

@@ -1,5 +1,9 @@
-// A decision surface that moves while the network trains. `load` and `plan` are defined above: see
-// examples/pages.py.
+// A decision surface that moves while the network trains. examples/pages.py builds the page.
+
+import { load, plan } from '../../runtime_js/page/bundle.js';
+import { surviveWith } from '../../runtime_js/page/lost_device.js';
+import { lossText, plot, speedText } from '../../runtime_js/page/plot.js';
+import { askBeforeLeaving, problemWords, reasonOf } from '../../runtime_js/page/problems.js';
 
 const $ = id => document.getElementById(id);
 const BATCH = plan.tensors['train/class'].shape[0];

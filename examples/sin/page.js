@@ -1,4 +1,17 @@
-// A curve that moves to its target. `load` and `plan` are defined above: see examples/pages.py.
+// A curve that moves to its target. examples/pages.py builds the page.
+
+import { load, plan } from '../../runtime_js/page/bundle.js';
+import { surviveWith } from '../../runtime_js/page/lost_device.js';
+import {
+  across,
+  areaOf,
+  down,
+  lossText,
+  plot,
+  sharesAt,
+  speedText,
+} from '../../runtime_js/page/plot.js';
+import { askBeforeLeaving, problemWords, reasonOf } from '../../runtime_js/page/problems.js';
 
 const $ = id => document.getElementById(id);
 const [count] = plan.tensors[plan.entries.predict.inputs.x].shape;

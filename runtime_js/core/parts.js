@@ -1,6 +1,6 @@
 // Loads the parts of the runtime that most pages never need, when they are first needed.
 
-import { fail } from './errors.js';
+import { WgccError } from './errors.js';
 
 /** Explains what is wrong with a bundle, an argument or an adapter. */
 export const loadCheck = () => part(import('../check/check.js'));
@@ -23,7 +23,9 @@ export const loadTwin = () => part(import('../wasm/wasm.js'));
 
 /** @template T @param {Promise<T>} importing @returns {Promise<T>} */
 export function part(importing) {
-  return importing.catch(error =>
-    fail('bundle', '', `a part is missing; is the network gone? ${error}`),
-  );
+  return importing.catch(error => {
+    const missing = new WgccError('bundle', `a part is missing: is the network gone? ${error}`);
+    missing.field = 'bundle';
+    throw missing;
+  });
 }

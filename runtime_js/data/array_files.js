@@ -4,9 +4,9 @@ import { WgccError } from '../core/errors.js';
 import { mapRecord } from '../core/records.js';
 import { readTensors } from '../files/safetensors.js';
 import { readNpy } from './npy.js';
+import { listed } from './problems.js';
 import { Data } from './result.js';
 import { checkRows } from './rows_left.js';
-import { counted, listed } from './source.js';
 import { unzip } from './zip.js';
 
 /** @import { SourceFile } from './files_given.js' */
@@ -93,16 +93,16 @@ function rowCount(arrays, source, entry) {
     const { shape } = arrays[name];
     const port = entry.inputs[name];
     if (!shape.length || `${shape.slice(1)}` !== `${port.rowShape}`) {
-      const wanted = `the model takes [${port.shape.join(', ')}], or the same with more rows`;
-      source.refuse(`\`${name}\` has shape [${shape.join(', ')}]; ${wanted}`);
+      const shapes = { shape: `[${shape.join(', ')}]`, wanted: `[${port.shape.join(', ')}]` };
+      source.refuse('array-shape', { input: name, ...shapes });
     }
   }
   const [first] = entry.rows;
   const rows = first === undefined ? 1 : arrays[first].shape[0];
   const other = entry.rows.find(name => arrays[name].shape[0] !== rows);
   if (other) {
-    const counts = `${counted(rows, 'row', 'rows')}, but \`${other}\` has ${arrays[other].shape[0]}`;
-    source.refuse(`\`${first}\` has ${counts}`);
+    const length = arrays[other].shape[0];
+    source.refuse('array-rows', { input: first, count: rows, other, length });
   }
   checkRows(source, entry, rows, [], false);
   return rows;

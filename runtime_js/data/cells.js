@@ -19,7 +19,6 @@ const LARGEST = 3.4028234663852886e38;
 const WITH_POINT = /^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$/;
 const WITH_COMMA = /^[+-]?(?:[0-9]+,?[0-9]*|,[0-9]+)(?:[eE][+-]?[0-9]+)?$/;
 const THOUSANDS = /^[+-]?[1-9][0-9]{0,2}[,.][0-9]{3}$/;
-const ADVICE = 'give --decimal , or --decimal .';
 
 /** @param {string} cell */
 export function isMissing(cell) {
@@ -98,10 +97,12 @@ async function markedColumns({ columns, lines }, mark, parse) {
 function refuseDoubt({ lines }, commas, [point], source) {
   const [{ cells, row, column }] = commas;
   if (point) {
-    const first = `${shown(cells[0])} in ${source.place(lines[row], column)} has a decimal comma`;
-    const second = `${shown(point.cells[0])} in ${source.place(lines[point.row], point.column)}`;
-    const text = `${first}, but ${second} a decimal point: ${ADVICE}`;
-    source.refuse(text, undefined, undefined, 'decimal');
+    source.refuse('mixed-decimals', {
+      comma: shown(cells[0]),
+      first: source.place(lines[row], column),
+      point: shown(point.cells[0]),
+      second: source.place(lines[point.row], point.column),
+    });
   }
   refuseThousands({ lines }, commas, source);
 }
@@ -114,7 +115,7 @@ function refuseThousands({ lines }, columns, source) {
   if (!columns.length || !columns.every(({ cells }) => cells.every(one => THOUSANDS.test(one))))
     return;
   const [{ cells, row, column }] = columns;
-  const point = cells[0].replace(',', '.');
-  const text = `${shown(cells[0])} may be ${point.replace('.', '')} or ${point}: ${ADVICE}`;
-  source.refuse(text, lines[row], column, 'decimal');
+  const fraction = cells[0].replace(',', '.');
+  const readings = { cell: shown(cells[0]), whole: fraction.replace('.', ''), fraction };
+  source.refuse('thousands', readings, lines[row], column);
 }

@@ -2,7 +2,8 @@
 // classes.py.
 
 import { forEachIndex, forEachItem } from './pause.js';
-import { listed, shown } from './source.js';
+import { listed } from './problems.js';
+import { shown } from './source.js';
 
 /** @import { Column, Table } from './columns.js' */
 /** @import { Port } from './form.js' */
@@ -63,8 +64,8 @@ async function matchedNames(table, column, numbers, rows, port, known) {
     const cellAt = (/** @type {number} */ row) =>
       numbers ? wholeText(column.values[row]) : column.cells[row];
     const row = rows[rows.findIndex(at => refusal.names.has(cellAt(at)))];
-    const text = `\`${column.name}\` is ${shown(cellAt(row))}, a class that the model does not know`;
-    table.source.refuse(text + refusal.why, table.lines[row], column.number);
+    const values = { subject: `\`${column.name}\` is ${shown(cellAt(row))}`, ...refusal.values };
+    table.source.refuse(refusal.problem, values, table.lines[row], column.number);
   }
   return known.withNew(fresh, table.source);
 }
@@ -88,8 +89,8 @@ async function wholeNumbers(table, column, rows) {
   await forEachIndex(rows.length, i => {
     const value = column.values[rows[i]];
     if (!Number.isInteger(value)) {
-      const text = `\`${column.name}\` is ${shown(column.cells[rows[i]])}, not a whole number`;
-      table.source.refuse(text, table.lines[rows[i]], column.number);
+      const values = { column: column.name, cell: shown(column.cells[rows[i]]) };
+      table.source.refuse('not-whole', values, table.lines[rows[i]], column.number);
     }
     numbers[i] = value;
   });
@@ -163,9 +164,9 @@ async function sortedNames({ source }, column, numbers, rows, port) {
   const text = numbers ? wholeText : String;
   const most = port?.isFloat ? port.rowSize : (port?.classCount ?? Infinity);
   if (port && distinct.size > most) {
-    const first = (await firstOf(distinct, order)).map(text);
-    const classes = `${distinct.size} classes (${listed(first)})`;
-    source.refuse(`\`${column.name}\` has ${classes}, but \`${port.name}\` has ${most}`);
+    const classes = (await firstOf(distinct, order)).map(text);
+    const counts = { count: distinct.size, classes, most };
+    source.refuse('class-count', { column: column.name, input: port.name, ...counts });
   }
   return [...distinct].sort(order).map(text);
 }

@@ -41,7 +41,7 @@ export async function makeTable(records, parse, source, asked, header) {
   for (const cells of records.columns) parsed.push(await parsedColumn(cells, parse));
   const hasHeader = header ?? findHeader(parsed);
   const names = hasHeader ? headerNames(records, source) : numberedNames(parsed, source);
-  if (hasHeader && records.lines.length === 1) source.refuse('there are no rows under the header');
+  if (hasHeader && records.lines.length === 1) source.refuse('no-rows-below');
   /** @type {Column[]} */
   const columns = [];
   for (const [i, column] of parsed.entries())
@@ -98,7 +98,7 @@ function headerNames({ columns, lines }, source) {
   names.forEach((name, i) => {
     const first = names.indexOf(name);
     if (first < i)
-      source.refuse(`columns ${first + 1} and ${i + 1} are both called \`${name}\``, lines[0]);
+      source.refuse('equal-names', { first: first + 1, second: i + 1, column: name }, lines[0]);
   });
   return names;
 }

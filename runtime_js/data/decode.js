@@ -22,12 +22,11 @@ const PDF = [0x25, 0x50, 0x44, 0x46];
  */
 export async function decode(bytes, source) {
   const starts = (/** @type {number[]} */ mark) => mark.every((byte, i) => bytes[i] === byte);
-  if (starts(ZIP))
-    source.refuse('this is an .xlsx workbook or another zip file, not text: save it as CSV');
-  if (starts(PDF)) source.refuse('this is a PDF, not text: export its table as CSV');
+  if (starts(ZIP)) source.refuse('workbook');
+  if (starts(PDF)) source.refuse('pdf');
   const marked = MARKS.find(([, mark]) => starts(mark));
   if (marked) return () => chunksOf(bytes.subarray(marked[1].length), marked[0]);
-  if (bytes.includes(0)) source.refuse('this is not text: it has bytes of value 0');
+  if (bytes.includes(0)) source.refuse('binary');
   if (await isUtf8(bytes)) return () => chunksOf(bytes, 'utf-8');
   source.note('The file is not UTF-8; it was read as Windows-1252.');
   return () => chunksOf(bytes, 'windows-1252');

@@ -33,7 +33,7 @@ export async function parseJson(text, source) {
   if (reader.at < text.length || !reader.isComplete) {
     const before = text.slice(0, reader.at).split(/\r\n|\r|\n/);
     const column = [...before[before.length - 1]].length + 1;
-    source.refuse('this is not valid JSON', before.length, column);
+    source.refuse('json-syntax', {}, before.length, column);
   }
   return reader.root[0];
 }

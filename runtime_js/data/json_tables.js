@@ -12,8 +12,6 @@ import { trimmed } from './source.js';
  *   one; undefined where the rules of tables decide */
 /** @typedef {Record<string, any>} NamedArrays typed arrays with their shapes */
 
-const FORMS = 'a list of objects, a list of lists, or an object of lists';
-
 /**
  * @param {string} text @param {Source} source
  * @returns {Promise<{table?: JsonTable, arrays?: NamedArrays}>}
@@ -22,8 +20,8 @@ export async function readJson(text, source) {
   const value = await parseJson(text, source);
   source.unit = 'row';
   const items = value instanceof Map ? [...value.values()] : value;
-  if (!Array.isArray(items)) return source.refuse(`a table in JSON is ${FORMS}`);
-  if (!items.length) source.refuse('the file is empty');
+  if (!Array.isArray(items)) return source.refuse('json-form');
+  if (!items.length) source.refuse('empty-file');
   const areLists = items.every(Array.isArray);
   if (value instanceof Map && areLists) {
     const isNested = items.some(list => list.some(Array.isArray));
@@ -33,7 +31,7 @@ export async function readJson(text, source) {
   if (value === items && areLists) return { table: await tableOfLists(items, source) };
   if (value === items && items.every(item => item instanceof Map))
     return { table: await tableOfObjects(items, source) };
-  return source.refuse(`a table in JSON is ${FORMS}`);
+  return source.refuse('json-form');
 }
 
 /** @returns {Delimited} */
@@ -65,13 +63,11 @@ async function tableOfLists(items, source) {
   const width = items[0].length;
   await forEachIndex(items.length, row => {
     const cells = items[row].map((value, i) => cellOf(value, row + 1, i + 1, source));
-    if (cells.length !== width) {
-      const fields = cells.length === 1 ? 'field' : 'fields';
-      source.refuse(`${cells.length} ${fields}, but the first row has ${width}`, row + 1);
-    }
+    if (cells.length !== width)
+      source.refuse('field-count', { count: cells.length, unit: 'row', width }, row + 1);
     addRecord(records, { line: row + 1, cells }, source);
   });
-  if (!width) source.refuse('the file is empty');
+  if (!width) source.refuse('empty-file');
   return { records };
 }
 
@@ -79,8 +75,10 @@ async function tableOfLists(items, source) {
 async function tableOfColumns(value, source) {
   const [[first, items]] = value;
   for (const [name, other] of value)
-    if (other.length !== items.length)
-      source.refuse(`\`${first}\` has ${items.length} values, but \`${name}\` has ${other.length}`);
+    if (other.length !== items.length) {
+      const counts = { count: items.length, length: other.length };
+      source.refuse('json-lengths', { column: first, other: name, ...counts });
+    }
   const records = noRecords();
   addRecord(records, { line: 0, cells: [...value.keys()].map(trimmed) }, source);
   const lists = [...value.values()];
@@ -97,7 +95,7 @@ function cellOf(value, row, column, source) {
   if (value instanceof JsonNumber) return value.text;
   if (typeof value === 'string') return trimmed(value);
   if (typeof value === 'boolean') return `${value}`;
-  return source.refuse('a list or an object where a single value is expected', row, column);
+  return source.refuse('json-nested', {}, row, column);
 }
 
 /** @param {Map<string, any[]>} value @param {Source} source @returns {NamedArrays} */
@@ -107,8 +105,7 @@ function arraysOf(value, source) {
       const shape = shapeOf(items);
       const list = items.flat(Infinity);
       const isArray = hasShape(items, shape) && list.every(item => item instanceof JsonNumber);
-      if (!isArray)
-        source.refuse(`\`${name}\` is not an array of numbers with rows of equal length`);
+      if (!isArray) source.refuse('json-array', { input: name });
       const numbers = Float64Array.from(list, ({ text }) => Number(text));
       const areWhole = list.every(({ text }) => /^-?[0-9]+$/.test(text));
       const areInts = areWhole && numbers.every(number => (number | 0) === number);

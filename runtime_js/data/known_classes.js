@@ -4,7 +4,7 @@
 
 import { isOnlyNames } from '../core/class_names.js';
 import { mapRecord, ownOf } from '../core/records.js';
-import { counted, listed } from './source.js';
+import { counted, listed } from './problems.js';
 
 /** @import { ModelForm, Port } from './form.js' */
 /** @import { Source } from './source.js' */
@@ -17,10 +17,11 @@ import { counted, listed } from './source.js';
  * @property {boolean} hasOtherValues than those of the bundle
  * @property {Progress} progress
  */
-/** @typedef {{names: Set<string>, why: string}} Refusal `names` get no id; `why` ends the sentence */
+/**
+ * @typedef {{names: Set<string>, problem: 'class-spelling' | 'class-unknown',
+ *   values: Record<string, any>}} Refusal `names` get no id; the problem with one of them
+ */
 
-const REMEDY =
-  '. Name its classes with wgcc build --labels, or add classes with wgcc import --more-classes';
 const BLANKS = /[ \t\u00a0\r\n]/g;
 
 /** What reading an input goes by. */
@@ -48,16 +49,13 @@ export class KnownClasses {
     const alike = new Map(this.names.map(name => [folded(name), name]));
     const near = fresh.find(name => alike.has(folded(name)));
     if (near !== undefined) {
-      const known = `\`${alike.get(folded(near))}\``;
-      const why = `; it knows ${known}: names must be alike in case and blanks`;
-      return { names: new Set([near]), why };
+      const values = { known: alike.get(folded(near)) };
+      return { names: new Set([near]), problem: 'class-spelling', values };
     }
     if (fresh.length <= this.free) return undefined;
-    const more = fresh.length > 1 ? `; new are: ${listed(fresh)}` : '';
-    const free = this.free ? `, and has room for ${this.free} more` : '';
-    const remedy = this.isTraining ? REMEDY : '';
-    const why = `; it knows: ${listed(this.names)}${free}${more}${remedy}`;
-    return { names: new Set(fresh), why };
+    const several = fresh.length > 1 ? fresh : [];
+    const values = { known: this.names, free: this.free, new: several, training: this.isTraining };
+    return { names: new Set(fresh), problem: 'class-unknown', values };
   }
 
   /** All names by id, new ones after those that are known. @param {string[]} fresh @param {Source} source */

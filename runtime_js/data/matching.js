@@ -3,7 +3,7 @@
 import { byCodePoints, firstOf } from './classes.js';
 import { firstName } from './columns.js';
 import { forEachItem } from './pause.js';
-import { listed, listedNames, pasted, shown } from './source.js';
+import { listedNames, shown } from './source.js';
 
 /** @import { Column, Table } from './columns.js' */
 /** @import { EntryForm, Port } from './form.js' */
@@ -56,8 +56,8 @@ class Matcher {
   async byOptions(options) {
     const { target } = this.found;
     if (options.target != null) {
-      const text = `\`target\` is given, but \`${this.entry.name}\` has no input to learn`;
-      await this.#assign(target ?? this.source.refuse(text), [this.#named(options.target)]);
+      const input = target ?? this.source.refuse('no-target', { entry: this.entry.name });
+      await this.#assign(input, [this.#named(options.target)]);
     }
     const { columns } = options;
     if (columns == null) return;
@@ -68,8 +68,8 @@ class Matcher {
     }
     for (const [name, names] of Object.entries(columns)) {
       if (!this.entry.rows.includes(name)) {
-        const text = `\`${this.entry.name}\` has no input \`${name}\` with rows`;
-        this.source.refuse(`${text}; there are: ${listed(this.entry.rows)}`);
+        const { name: entry, rows: inputs } = this.entry;
+        this.source.refuse('no-row-input', { entry, input: name, inputs });
       }
       await this.#assign(
         name,
@@ -112,12 +112,9 @@ class Matcher {
       return;
     }
     await this.#checkNumbers(name, columns);
-    const takes = `\`${name}\` takes ${wantedColumns(port)}`;
-    if (!columns.length) this.source.refuse(`${takes}, but none is left for it`);
-    const are = columns.length === 1 ? '1 is' : `${columns.length} are`;
-    const names = listed(columns.map(column => column.name));
-    const text = `${takes}, but ${are} left for it: ${names}. Choose them with --columns`;
-    this.source.refuse(text, undefined, undefined, 'columns');
+    const values = { input: name, size: port.rowSize };
+    if (!columns.length) this.source.refuse('no-columns-left', values);
+    this.source.refuse('columns-left', { ...values, ...countedColumns(columns) });
   }
 
   noteUnused() {
@@ -138,15 +135,15 @@ class Matcher {
     const port = this.entry.inputs[name];
     if (fill(columns, port)) return;
     await this.#checkNumbers(name, columns);
-    const names = listed(columns.map(column => column.name));
-    this.source.refuse(`\`${name}\` takes ${wantedColumns(port)}, not ${columns.length}: ${names}`);
+    const values = { input: name, size: port.rowSize, ...countedColumns(columns) };
+    this.source.refuse('column-count', values);
   }
 
   /** A model that is given what it shall predict learns nothing. @param {Column[]} columns */
   #refuseTwice(columns) {
     const used = new Set([...this.found.columns.values()].flat());
     for (const column of columns) {
-      if (used.has(column)) this.source.refuse(`the column \`${column.name}\` is given twice`);
+      if (used.has(column)) this.source.refuse('column-twice', { column: column.name });
       used.add(column);
     }
   }
@@ -161,19 +158,17 @@ class Matcher {
       await this.#refuseClasses(odd, name, port.rowSize);
     const row = firstName(odd);
     const numbers = columns.filter(({ kind }) => kind === 'numbers').map(column => column.name);
-    const advice = isTarget
-      ? 'choose another column with --target NAME'
-      : `choose its columns with --columns ${numbers.length ? pasted(numbers) : 'NAMES'}`;
-    const holds = `\`${odd.name}\` holds names (${shown(odd.cells[row])})`;
-    const text = `${holds}, but \`${name}\` takes numbers: ${advice}`;
-    const option = isTarget ? 'target' : 'columns';
-    this.source.refuse(text, this.table.lines[row], odd.number, option);
+    const values = { column: odd.name, cell: shown(odd.cells[row]), input: name };
+    const place = /** @type {const} */ ([this.table.lines[row], odd.number]);
+    if (isTarget) this.source.refuse('names-in-target', values, ...place);
+    this.source.refuse('names-in-columns', { ...values, numbers }, ...place);
   }
 
   /** @param {Column} column @param {string} name @param {number} count */
   async #refuseClasses({ name: column, distinct }, name, count) {
-    const classes = `${distinct.size} classes (${listed(await firstOf(distinct, byCodePoints))})`;
-    this.source.refuse(`\`${column}\` has ${classes}, but \`${name}\` has ${count}`);
+    const classes = await firstOf(distinct, byCodePoints);
+    const values = { column, count: distinct.size, classes, input: name, most: count };
+    this.source.refuse('class-count', values);
   }
 
   /**
@@ -186,9 +181,8 @@ class Matcher {
     const fitsFirst = await fitsClasses(first, port);
     const fitsLast = first === last ? fitsFirst : await fitsClasses(last, port);
     if (fitsFirst && fitsLast && first !== last) {
-      const names = listed(this.left.map(({ name }) => name));
-      const text = `which column is \`${port.name}\`? Give --target NAME; there are: ${names}`;
-      this.source.refuse(text, undefined, undefined, 'target');
+      const columns = this.left.map(({ name }) => name);
+      this.source.refuse('which-target', { input: port.name, columns });
     }
     if (fitsFirst && first !== last) return [[first], 'first column'];
     const columns = port.isFloat && !fitsLast ? this.left.slice(-port.rowSize) : [last];
@@ -199,9 +193,9 @@ class Matcher {
   #named(name) {
     const { columns } = this.table;
     const column = columns.find(one => one.name === name);
-    if (column?.kind === 'empty') this.source.refuse(`\`${name}\` has no values`);
-    const known = listed(columns.map(one => one.name));
-    return column ?? this.source.refuse(`there is no column \`${name}\`; there are: ${known}`);
+    if (column?.kind === 'empty') this.source.refuse('no-values', { column: name });
+    const known = columns.map(one => one.name);
+    return column ?? this.source.refuse('no-column', { column: name, columns: known });
   }
 
   /** The column `x`, or `x0`, `x1`, … by their numbers (also x.0, x_0, x[0]). @param {string} input */
@@ -222,16 +216,16 @@ class Matcher {
   /** @param {string[]} names @returns {string} */
   #oneLeft(names) {
     if (names.length === 1) return names[0];
-    if (!names.length) this.source.refuse('`columns` is given, but no input is left for it');
-    const there = listed(this.left.map(({ name }) => name));
-    const text = `which columns are ${listedNames(names)}? Name the columns like the inputs`;
-    return this.source.refuse(`${text}; there are: ${there}`, undefined, undefined, 'columns');
+    if (!names.length) this.source.refuse('no-input-left');
+    const columns = this.left.map(({ name }) => name);
+    const inputs = names.map(name => `\`${name}\``);
+    return this.source.refuse('which-columns', { inputs, columns });
   }
 }
 
-/** @param {Port} port */
-function wantedColumns({ rowSize }) {
-  return `${rowSize} column${rowSize === 1 ? '' : 's'}`;
+/** The columns for an input, as errors tell them. @param {Column[]} columns */
+function countedColumns(columns) {
+  return { count: columns.length, columns: columns.map(({ name }) => name) };
 }
 
 /** Whether the columns hold what a row of the input takes. @param {Column[]} columns @param {Port} port */

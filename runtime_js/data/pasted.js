@@ -5,7 +5,7 @@ import { isMissing, numberParser } from './cells.js';
 import { makeTable } from './columns.js';
 import { decode } from './decode.js';
 import { readRecords } from './records.js';
-import { counted, Source, shown } from './source.js';
+import { Source, shown } from './source.js';
 
 /** @import { Column, Table } from './columns.js' */
 
@@ -29,16 +29,14 @@ function columnsFor({ columns, lines, source }, names) {
   const named = names.map(name => columns.find(column => column.name === name));
   if (named.every(column => column)) return /** @type {Column[]} */ (named);
   const used = columns.filter(({ kind }) => kind !== 'index');
-  if (used.length !== names.length) {
-    const found = counted(used.length, 'column', 'columns');
-    source.refuse(`there are ${found}, but ${names.length} are needed`, lines[0]);
-  }
+  if (used.length !== names.length)
+    source.refuse('needed-columns', { count: used.length, needed: names.length }, lines[0]);
   return used;
 }
 
 /** @param {Column} column @param {number} row @param {number} line @param {Source} source */
 function numberAt({ cells, values, number }, row, line, source) {
   if (!Number.isNaN(values[row])) return values[row];
-  const what = isMissing(cells[row]) ? 'a number is missing' : `${shown(cells[row])} is no number`;
-  return source.refuse(what, line, number);
+  if (isMissing(cells[row])) source.refuse('missing-number', {}, line, number);
+  return source.refuse('no-number', { cell: shown(cells[row]) }, line, number);
 }

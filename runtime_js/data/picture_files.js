@@ -4,8 +4,8 @@
 import { WgccError } from '../core/errors.js';
 import { byCodePoints } from './classes.js';
 import { pause } from './pause.js';
+import { counted } from './problems.js';
 import { Averaged } from './resize.js';
-import { counted } from './source.js';
 
 /** @import { SourceFile } from './files_given.js' */
 /** @import { Layout } from './resize.js' */
@@ -31,7 +31,7 @@ export function findPictures(files, source) {
   const found = sorted.some(({ path }) => path.length > 1)
     ? inFolder(sorted, source)
     : sorted.map(labelled);
-  if (!found.length) source.refuse('there are no pictures (.png, .jpg, .gif, .webp or .bmp)');
+  if (!found.length) source.refuse('no-pictures');
   return found;
 }
 

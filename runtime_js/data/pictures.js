@@ -7,7 +7,6 @@ import { findPictures, readPicture } from './picture_files.js';
 import { layoutOf } from './resize.js';
 import { Data } from './result.js';
 import { checkRows, otherInputs } from './rows_left.js';
-import { listed } from './source.js';
 
 /** @import { SourceFile } from './files_given.js' */
 /** @import { EntryForm, ModelForm, Port } from './form.js' */
@@ -58,15 +57,15 @@ function namesOf(files, source, port, known) {
   if (!known) {
     const most = port.isFloat ? port.rowSize : (port.classCount ?? Infinity);
     if (names.length > most)
-      source.refuse(`${names.length} classes (${listed(names)}), but \`${port.name}\` has ${most}`);
+      source.refuse('class-count', { count: names.length, classes: names, input: port.name, most });
     return names;
   }
   const fresh = known.newAmong(names);
   const refusal = known.refusal(fresh);
   const refused = refusal && files.find(({ label }) => refusal.names.has(label));
   if (refused) {
-    const text = `${refused.file.name} is of \`${refused.label}\`, a class that the model does not know`;
-    source.refuse(text + refusal.why);
+    const subject = `${refused.file.name} is of \`${refused.label}\``;
+    source.refuse(refusal.problem, { subject, ...refusal.values });
   }
   return known.withNew(fresh, source);
 }
@@ -78,11 +77,11 @@ function pictureInputs(/** @type {EntryForm} */ entry, /** @type {Source} */ sou
   const others = ports.filter(port => !layoutOf(port));
   const labels = others.filter(port => port.takesClasses || port.rowShape.length === 1);
   if (images.length !== 1 || labels.length > 1 || labels.length < others.length) {
-    const shapes = listed(ports.map(port => `\`${port.name}\` ${port}`)) || 'none';
-    source.refuse(
-      'pictures need one input with rows of shape [C, H, W], [H, W, C] or [H, W], and at ' +
-        `most one for classes; \`${entry.name}\` takes: ${shapes}`,
-    );
+    const inputs = ports.map(port => `\`${port.name}\` ${port}`);
+    source.refuse('picture-inputs', {
+      entry: entry.name,
+      inputs: inputs.length ? inputs : ['none'],
+    });
   }
   return { image: images[0], labels: labels.at(0) };
 }
@@ -102,11 +101,7 @@ async function picturesIn(files, port, layout, scale) {
  */
 function classesOf(files, source, port, known) {
   const unlabelled = files.find(({ label }) => !label);
-  if (unlabelled)
-    source.refuse(
-      `nothing says the class of ${unlabelled.file.name}: put the pictures of each class into ` +
-        'a folder with its name, or let their names begin with it',
-    );
+  if (unlabelled) source.refuse('no-label', { file: unlabelled.file.name });
   const names = namesOf(files, source, port, known);
   const byName = new Map(names.map((name, id) => [name, id]));
   const ids = Int32Array.from(files, ({ label }) => byName.get(label) ?? 0);

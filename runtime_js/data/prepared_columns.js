@@ -3,7 +3,7 @@
 
 import { firstName } from './columns.js';
 import { Matching } from './matching.js';
-import { listed, shown } from './source.js';
+import { shown } from './source.js';
 
 /** @import { Column, Table } from './columns.js' */
 /** @import { EntryForm } from './form.js' */
@@ -16,10 +16,7 @@ export function findPrepared(table, entry, preparation) {
   const found = new Matching(entry.rows.find(name => name === preparation.target));
   for (const name of entry.rows) {
     const spec = preparation.inputs[name];
-    if (!spec?.columns)
-      table.source.refuse(
-        `the model was not trained with a table, so \`${name}\` cannot be read from one`,
-      );
+    if (!spec?.columns) table.source.refuse('no-table', { input: name });
     const columns = columnsNamed(table, entry, spec.columns);
     found.columns.set(name, columns);
     if (spec.kind === 'columns') checkNumbers(table, name, columns);
@@ -30,13 +27,11 @@ export function findPrepared(table, entry, preparation) {
 /** @param {Table} table @param {EntryForm} entry @param {string[]} names @returns {Column[]} */
 function columnsNamed({ source, columns, hasHeader }, entry, names) {
   if (!hasHeader && entry.rows.length === 1 && columns.length === names.length) return columns;
-  const there = listed(columns.map(({ name }) => name));
+  const there = columns.map(({ name }) => name);
   return names.map(
     name =>
       columns.find(column => column.name === name && column.kind !== 'empty') ??
-      source.refuse(
-        `there is no column \`${name}\`, which the model was trained with; there are: ${there}`,
-      ),
+      source.refuse('no-trained-column', { column: name, columns: there }),
   );
 }
 
@@ -45,6 +40,6 @@ function checkNumbers({ source, lines }, input, columns) {
   const odd = columns.find(({ kind }) => kind === 'names');
   if (!odd) return;
   const row = firstName(odd);
-  const text = `\`${odd.name}\` holds names (${shown(odd.cells[row])}), but \`${input}\` takes numbers`;
-  source.refuse(text, lines[row], odd.number);
+  const values = { column: odd.name, cell: shown(odd.cells[row]), input };
+  source.refuse('names', values, lines[row], odd.number);
 }

@@ -10,8 +10,9 @@ import { hasLearned, knownForm } from './known_classes.js';
 import { checkOptions } from './options.js';
 import { isPicture } from './picture_files.js';
 import { readPictures } from './pictures.js';
+import { counted } from './problems.js';
 import { readRecords } from './records.js';
-import { counted, Source } from './source.js';
+import { Source } from './source.js';
 import { readTable } from './tables.js';
 import { readsText, readText } from './text_windows.js';
 
@@ -73,7 +74,7 @@ export class DataSource {
     const arrayFiles = this.files.filter(holdsArrays);
     if (arrayFiles.length) return dataOfArrays(await readArrays(arrayFiles), source, entry);
     if (this.files.length > 1 && file.path.length === 1 && !this.files.some(isPicture))
-      source.refuse('one table or text can be read at a time');
+      source.refuse('several-files');
     if (this.files.length > 1 || isPicture(file))
       return readPictures(this.files, source, form, entry, options);
     if (!TABLE_SUFFIX.test(file.name) && readsText(form, entry)) {

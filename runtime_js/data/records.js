@@ -37,7 +37,7 @@ export async function readRecords(chunks, source) {
   await forEachItem(recordsOf(chunks, given ? 1 : 0, delimiter, source), record => {
     if (record) addRecord(found, record, source);
   });
-  if (!found.lines.length) source.refuse('the file is empty');
+  if (!found.lines.length) source.refuse('empty-file');
   return found;
 }
 
@@ -47,10 +47,8 @@ export async function readRecords(chunks, source) {
 export function addRecord({ columns, lines }, { cells, line }, source) {
   if (!lines.length) for (const _ of cells) columns.push([]);
   const width = columns.length;
-  if (cells.length < width || cells.slice(width).some(Boolean)) {
-    const fields = cells.length === 1 ? 'field' : 'fields';
-    source.refuse(`${cells.length} ${fields}, but the first ${source.unit} has ${width}`, line);
-  }
+  if (cells.length < width || cells.slice(width).some(Boolean))
+    source.refuse('field-count', { count: cells.length, unit: source.unit, width }, line);
   for (let i = 0; i < width; i++) columns[i].push(cells[i]);
   lines.push(line);
 }
@@ -115,7 +113,7 @@ function* recordsOf(chunks, skipped, delimiter, source, most = Infinity) {
   }
   if (!open?.quote) return;
   const { quote } = open;
-  source?.refuse('the quote that opens here is never closed', quote.line, quote.column);
+  source?.refuse('open-quote', {}, quote.line, quote.column);
   yield open.record();
 }
 

@@ -1,6 +1,6 @@
 // Whether there are enough rows, and numbers for the inputs that are no rows. Mirrors rows_left.py.
 
-import { counted } from './source.js';
+import { counted } from './problems.js';
 
 /** @import { EntryForm } from './form.js' */
 /** @import { Source } from './source.js' */
@@ -13,10 +13,10 @@ import { counted } from './source.js';
 export function checkRows(source, entry, rows, dropped = [], mayRepeat = true) {
   if (!rows) {
     const reasons = dropped.map(
-      ({ count, reason }) => `${count} ${count === 1 ? 'has' : 'have'} ${reason}`,
+      ({ count, reason }) => `${counted(count, 'has', 'have')} ${reason}`,
     );
-    const why = reasons.join(', ');
-    source.refuse(why ? `no row is left: ${why}` : 'there are no rows');
+    if (!reasons.length) source.refuse('no-rows');
+    source.refuse('no-row-left', { reasons });
   }
   if (rows >= entry.batch || entry.anyRows) return;
   const found = counted(rows, 'row', 'rows');
@@ -25,9 +25,8 @@ export function checkRows(source, entry, rows, dropped = [], mayRepeat = true) {
     source.note(`${fewer}: rows are repeated.`);
     return;
   }
-  const text = `${found}, but the model takes batches of ${entry.batch}`;
-  const advice = entry.dim ? `rebuild with --set ${entry.dim}=${rows}` : 'change the model';
-  source.refuse(`${text}: ${advice}`);
+  const remedy = entry.dim ? { dim: entry.dim } : { fixed: true };
+  source.refuse('few-rows', { count: rows, batch: entry.batch, ...remedy });
 }
 
 /**
@@ -38,7 +37,7 @@ export function checkRows(source, entry, rows, dropped = [], mayRepeat = true) {
 export function otherInputs(entry, values, source) {
   for (const name of Object.keys(values))
     if (!Object.hasOwn(entry.inputs, name))
-      source.refuse(`\`${entry.name}\` has no input \`${name}\``);
+      source.refuse('no-input', { entry: entry.name, input: name });
   /** @type {Record<string, any>} */
   const found = {};
   for (const [name, port] of Object.entries(entry.inputs)) {
@@ -49,8 +48,7 @@ export function otherInputs(entry, values, source) {
       });
     } else if (!entry.rows.includes(name)) {
       const what = port.shape.length ? `${port}` : 'a single number';
-      const text = `a table has no column for \`${name}\`, ${what}: give --value ${name}=NUMBER`;
-      source.refuse(text, undefined, undefined, 'values');
+      source.refuse('no-value', { input: name, type: what });
     }
   }
   return found;

@@ -1,11 +1,10 @@
 // Where in a file something is, and how messages about it are written. Mirrors source.py.
 
-import { WgccError } from '../core/errors.js';
+import { DataError, listed } from './problems.js';
 
 /** @import { Preview } from './columns.js' */
 
 const LONGEST_CELL = 40;
-const MOST_ITEMS = 12;
 const AT_THE_ENDS = /^[ \t\u00a0\r\n]+|[ \t\u00a0\r\n]+$/g;
 /** @type {Record<string, string>} */
 const ESCAPES = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
@@ -30,31 +29,19 @@ export class Source {
 
   /**
    * Throws an error whose text begins with the file and the place, if there is one.
-   * @param {string} what @param {number} [line] @param {number} [column]
-   * @param {string} [option] that would decide it
+   * @param {ConstructorParameters<typeof DataError>[0]} problem @param {Record<string, any>} [values]
+   * @param {number} [line] @param {number} [column]
    * @returns {never}
    */
-  refuse(what, line, column, option) {
-    const place = line === undefined ? '' : `, ${this.place(line, column)}`;
-    const error = new WgccError('data', `${this.name}${place}: ${what}`);
-    throw Object.assign(error, { field: this.name, option, preview: this.preview });
+  refuse(problem, values = {}, line = undefined, column = undefined) {
+    const place = line === undefined ? '' : this.place(line, column);
+    throw new DataError(problem, values, this.name, place, this.preview);
   }
 
   /** @param {number} line @param {number} [column] */
   place(line, column) {
     return `${this.unit} ${line}${column === undefined ? '' : `, column ${column}`}`;
   }
-}
-
-/**
- * `a,"b, c"` as one word of a command line, as `--columns` takes it: it can be pasted.
- * @param {string[]} names
- */
-export function pasted(names) {
-  const field = (/** @type {string} */ name) =>
-    /[,"]/.test(name) ? `"${name.replaceAll('"', '""')}"` : name;
-  const text = names.map(field).join(',');
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`;
 }
 
 /** Without blanks at its ends. @param {string} cell */
@@ -77,17 +64,7 @@ export function shown(cell) {
   return `'${cut.map(letter => ESCAPES[letter] ?? letter).join('')}'`;
 }
 
-/** `a, b, c`, cut after some. @param {string[]} items */
-export function listed(items) {
-  return items.slice(0, MOST_ITEMS).join(', ') + (items.length > MOST_ITEMS ? ', …' : '');
-}
-
 /** @param {string[]} items */
 export function listedNames(items) {
   return listed(items.map(item => `\`${item}\``));
-}
-
-/** @param {number} count @param {string} one @param {string} many */
-export function counted(count, one, many) {
-  return `${count} ${count === 1 ? one : many}`;
 }

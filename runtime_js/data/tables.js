@@ -11,10 +11,11 @@ import { isOneHot, matchColumns } from './matching.js';
 import { askedColumns } from './options.js';
 import { forEachIndex } from './pause.js';
 import { findPrepared } from './prepared_columns.js';
+import { counted } from './problems.js';
 import { Data } from './result.js';
 import { checkRows, otherInputs } from './rows_left.js';
 import { deviationOf, meanOf, needsScaling } from './scaling.js';
-import { counted, shown } from './source.js';
+import { shown } from './source.js';
 
 /** @import { Column, Table } from './columns.js' */
 /** @import { EntryForm, ModelForm } from './form.js' */
@@ -126,8 +127,8 @@ class Reading {
     await forEachIndex(lines.length, row => {
       for (const { cells, values, name, number } of used)
         if (Number.isNaN(values[row]) && !isMissing(cells[row])) {
-          const text = `\`${name}\` is ${shown(cells[row])}; its other cells are numbers`;
-          this.source.refuse(text, lines[row], number);
+          const values = { column: name, cell: shown(cells[row]) };
+          this.source.refuse('odd-cell', values, lines[row], number);
         }
     });
   }
@@ -236,7 +237,7 @@ class Reading {
     });
     const missing = rows.length - count;
     if (!missing) return chosen;
-    if (!count) this.source.refuse(`\`${name}\` has no values in the rows that are left`);
+    if (!count) this.source.refuse('no-values-left', { column: name });
     const mean = await meanOf(present.subarray(0, count));
     const cells = counted(missing, 'missing cell', 'missing cells');
     const verb = missing === 1 ? 'is' : 'are';

@@ -2,9 +2,10 @@
 
 import { fail } from '../core/errors.js';
 import { forEachIndex, forEachItem } from './pause.js';
+import { counted } from './problems.js';
 import { Data } from './result.js';
 import { checkRows, otherInputs } from './rows_left.js';
-import { counted, shown } from './source.js';
+import { shown } from './source.js';
 import { linesOf } from './text_lines.js';
 
 /** @import { EntryForm, ModelForm } from './form.js' */
@@ -38,9 +39,7 @@ export async function readText(chunks, source, form, entry, options) {
   const size = entry.inputs[first].rowSize;
   const length = size + (second ? 1 : 0);
   if (ids.length < length) {
-    const unit = isTokens ? 'token' : 'character';
-    const are = counted(ids.length, `${unit} is`, `${unit}s are`);
-    source.refuse(`${are} fewer than the ${length} of one window`);
+    source.refuse(isTokens ? 'short-tokens' : 'short-text', { count: ids.length, length });
   }
   const starts = windowStarts(ids.length, length);
   checkRows(source, entry, starts.length);
@@ -98,10 +97,8 @@ async function idsOf(chunks, vocab, source, options) {
     column = 1;
   });
   if (unknown && options.unknown !== 'drop') {
-    const many = `${counted(unknown, 'character', 'characters')} ${unknown === 1 ? 'is' : 'are'} not`;
-    const text = `${shown(first.letter)} is not in the model's vocabulary (${many})`;
-    const advice = 'leave them out with --unknown drop';
-    source.refuse(`${text}: ${advice}`, first.line, first.column, 'unknown');
+    const values = { cell: shown(first.letter), count: unknown };
+    source.refuse('unknown-character', values, first.line, first.column);
   }
   if (unknown) {
     const what = counted(unknown, 'character that is', 'characters that are');

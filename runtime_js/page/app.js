@@ -1,30 +1,62 @@
-// Starts the page: loads the model, says where it runs, and what is wrong if it does not.
+// The page of a bundle: loads the model, says where it runs, and what is wrong if it does not.
 
-$('about').textContent = source
-  .match(/^(\s*\/\/\/.*\n)*/)[0]
-  .replace(/\s*\/\/\/\s*/g, ' ')
-  .trim();
-loadedModel().then(begin).catch(explain);
+import { decoded, filesBeside, load, source, trained } from './bundle.js';
+import { dataCard } from './data_panel.js';
+import { $, guarded, h, put, say, show } from './elements.js';
+import { drawKernels } from './kernels_drawer.js';
+import { survive } from './lost_device.js';
+import { countOf, parameterCount } from './ports.js';
+import { lacksWebGpu, loadingWords, megabytes, problemWords, reasonOf } from './problems.js';
+import { savingCard } from './saving.js';
+import { sharing } from './sharing.js';
+import { page } from './state.js';
+import { startTraining, trainingCard } from './training.js';
+import { tryCard } from './try_it.js';
+
+/** @import { FileBeside } from './bundle.js' */
+/** @import { Child } from './elements.js' */
+
+const FROM_PYTHON = 'From Python it runs anywhere: install wgcc, then wgcc train on this folder.';
+const LOST = 'The GPU was lost, and could not be opened again.';
+const STILL_THERE = 'What was learned is still in this page: do not close it.';
+
+/** The step that came back after the last loss. */
+let lastRecovered = -1;
+
+/** The comment at the beginning of the source. */
+function aboutWords() {
+  const lines = source.split('\n').map(line => line.trim());
+  const end = lines.findIndex(line => line && !line.startsWith('///'));
+  const comments = lines.slice(0, end < 0 ? lines.length : end);
+  return comments
+    .map(line => line.slice(3).trim())
+    .join(' ')
+    .trim();
+}
 
 /** With the files beside the page; an exported page has its own weights. */
-async function loadedModel() {
+async function loadModel() {
   const weights = filesBeside.find(isWeights);
   const tokensFile = filesBeside.find(file => !isWeights(file));
-  const given = weights && trained ? { weights: decoded(trained) } : {};
+  const own = weights && trained ? { weights: decoded(trained) } : {};
+  const onProgress = (/** @type {any} */ progress) => {
+    // Kernels also come later, when they are first needed.
+    if (!page.model) say(loadingWords(progress));
+  };
   const model = await withFile(trained ? undefined : weights, 'weights', () =>
-    load({ onProgress: showLoading, ...given }),
+    load({ onProgress, ...own }),
   );
   if (tokensFile) await withFile(tokensFile, 'bundle', () => model.tokens());
   return model;
 }
 
-function isWeights({ name }) {
-  return name.endsWith('.safetensors');
-}
+/** @param {FileBeside} file */
+const isWeights = ({ name }) => name.endsWith('.safetensors');
 
 /**
  * What `use` returns. A page from a disk may not read a file beside it: the user chooses or drops it,
  * and is asked again after an error of this code: then it is not the file of this model.
+ * @param {FileBeside | undefined} file @param {string} code @param {() => any} use
  */
 async function withFile(file, code, use) {
   if (!file || location.protocol !== 'file:') return use();
@@ -33,82 +65,72 @@ async function withFile(file, code, use) {
     try {
       return await use();
     } catch (error) {
-      if (error.code !== code) throw error;
-      problem = error.message;
+      if (/** @type {any} */ (error).code !== code) throw error;
+      problem = /** @type {any} */ (error).message;
     }
   }
 }
 
-function showLoading(progress) {
-  // Kernels also come later, when they are first needed.
-  if (!page.model) say(loadingWords(progress));
-}
-
-/** `problem` is what was wrong with the last one. */
+/** @param {FileBeside} file @param {string} problem what was wrong with the last one */
 async function askFor(file, problem) {
-  const what = isWeights(file) ? 'weights' : 'tokens';
-  const box = $('problem');
-  box.hidden = false;
-  make('h2', `This model needs its file of ${what}`, box);
-  if (problem) make('p', problem, box);
-  const size = `${megabytes(file.size)} MB`;
-  make('p', `Choose or drop ${file.name} (${size}), which is beside this page.`, box);
-  const input = make('input', '', box, {
-    type: 'file',
-    accept: isWeights(file) ? '.safetensors' : '.json',
-    id: `${what}-file`,
-  });
+  const [what, accept] = isWeights(file) ? ['weights', '.safetensors'] : ['tokens', '.json'];
+  const input = h('input', [], { type: 'file', accept, id: `${what}-file` });
+  drawProblem(`This model needs its file of ${what}`, [
+    problem && h('p', problem),
+    h('p', `Choose or drop ${file.name} (${megabytes(file.size)} MB), which is beside this page.`),
+    input,
+  ]);
   say(`Waiting for the file of ${what}.`);
-  const given = await givenFile(input, box);
-  say(`Reading ${megabytes(given.size)} MB of ${what}.`);
-  file.chosen = given;
-  box.hidden = true;
-  box.replaceChildren();
+  const chosen = await chosenFile(input, $('problem'));
+  say(`Reading ${megabytes(chosen.size)} MB of ${what}.`);
+  file.chosen = chosen;
+  show({ problem: false });
 }
 
-/** The next file that is chosen, or dropped anywhere on the page. */
-function givenFile(input, box) {
+/** @param {string} title @param {Child[]} children */
+function drawProblem(title, children) {
+  put('problem', [h('h2', title), ...children]);
+  show({ problem: true });
+}
+
+/** The next file that is chosen, or dropped anywhere on the page. @param {HTMLInputElement} input @param {Element} box @returns {Promise<File>} */
+function chosenFile(input, box) {
   const listening = new AbortController();
+  const { signal } = listening;
   return new Promise(done => {
-    const listen = (target, kind, hear) =>
-      target.addEventListener(kind, hear, { signal: listening.signal });
-    const take = files => files.length && done(files[0]);
-    listen(input, 'change', () => take(input.files));
-    listen(document, 'dragover', event => {
-      event.preventDefault();
-      box.classList.add('over');
-    });
-    listen(document, 'dragleave', () => box.classList.remove('over'));
-    listen(document, 'drop', event => {
-      event.preventDefault();
-      take(event.dataTransfer.files);
-    });
+    const take = (/** @type {FileList | null | undefined} */ files) =>
+      files?.length && done(files[0]);
+    input.addEventListener('change', () => take(input.files), { signal });
+    document.addEventListener('dragleave', () => box.classList.remove('over'), { signal });
+    for (const kind of /** @type {const} */ (['dragover', 'drop']))
+      document.addEventListener(
+        kind,
+        event => {
+          event.preventDefault();
+          box.classList.add('over');
+          if (kind === 'drop') take(event.dataTransfer?.files);
+        },
+        { signal },
+      );
   }).finally(() => {
     listening.abort();
     box.classList.remove('over');
   });
 }
 
-// What is drawn on a canvas has the colours and the width of its time.
-const redraw = guarded(() => page.isReady && page.announce('look'));
-matchMedia('(prefers-color-scheme: dark)').onchange = redraw;
-window.onresize = redraw;
-
-async function begin(loaded) {
-  if (trained) await loaded.restore(decoded(trained));
-  page.model = loaded;
+/** @param {any} model */
+async function begin(model) {
+  if (trained) await model.restore(decoded(trained));
+  page.model = model;
   // For the browser's console, and for tests.
-  globalThis.wgccPage = page;
-  const { kind, name } = loaded.adapter;
+  Object.assign(globalThis, { wgccPage: page });
+  const { kind, name } = model.adapter;
   const where = kind === 'wasm' ? 'your CPU (WebAssembly): no GPU was found' : name || 'your GPU';
   const learned = trained ? `, trained for ${countOf(page.step, 'step')}` : '';
   say(`${countOf(parameterCount(), 'parameter')}${learned}, on ${where}`);
-  survive(loaded, {
-    step: () => page.step,
-    stop: stopForLoss,
-    recovered: guardedRecovered,
-    failed,
-  });
+  const recovered = (/** @type {string} */ words, /** @type {number} */ goal) =>
+    guarded(() => goOn(words, goal))(null);
+  survive(model, { step: () => page.step, stop: stopForLoss, recovered, failed });
   await page.announce('loaded');
   page.isReady = true;
 }
@@ -117,40 +139,45 @@ async function begin(loaded) {
 async function stopForLoss() {
   const isUnderWay = Boolean(page.running);
   await page.stop();
-  await heldOut.running;
-  return isUnderWay || training.isCut ? training.until : 0;
+  await page.measured;
+  return isUnderWay || page.training.isCut ? page.training.until : 0;
 }
-const guardedRecovered = (...given) => guarded(() => recovered(...given))();
-/** The step that came back after the last loss. */
-let lastRecovered = -1;
-/** Goes on to `goal`, unless the training has lost the GPU without getting on: it always would. */
-async function recovered(words, goal) {
-  $('problem').hidden = true;
+/** Goes on to `goal`, unless the training has lost the GPU without getting on: it always would. @param {string} words @param {number} goal */
+async function goOn(words, goal) {
+  show({ problem: false });
   await page.announce('values');
   const goesOn = goal > page.step && page.step > lastRecovered;
   lastRecovered = page.step;
-  $('recovered').textContent = `${words}${goesOn ? ' It goes on from there.' : ''}`;
-  say($('recovered').textContent);
-  if (goesOn) await training.start(goal - page.step, $('recovered').textContent);
+  const text = `${words}${goesOn ? ' It goes on from there.' : ''}`;
+  put('recovered', text);
+  say(text);
+  if (goesOn) await startTraining(goal - page.step, text);
 }
+/** @param {unknown} error @param {() => any} tryAgain */
 function failed(error, tryAgain) {
-  explain(error);
-  $('problem').lastChild.remove();
-  make('p', `The GPU was lost, and could not be opened again. ${STILL_THERE}`, $('problem'));
-  make('button', 'Try again', $('problem'), { onclick: tryAgain });
+  say('This did not work.');
+  drawProblem(problemWords(error), [
+    h('p', `${LOST} ${STILL_THERE}`),
+    h('button', 'Try again', { onclick: tryAgain }),
+  ]);
 }
-const STILL_THERE = 'What was learned is still in this page: do not close it.';
 
-const FROM_PYTHON = 'From Python it runs anywhere: install wgcc, then wgcc train on this folder.';
-
-/** What to do where WebGPU is missing; or what went wrong. */
+/** What to do where WebGPU is missing; or what went wrong. @param {unknown} error */
 function explain(error) {
-  const isMissing = lacksWebGpu(error);
-  const box = $('problem');
-  say(isMissing ? 'This model runs by WebGPU.' : 'This did not work.');
-  box.hidden = false;
-  box.replaceChildren();
-  make('h2', isMissing ? 'There is no WebGPU here' : problemWords(error), box);
-  const advice = isMissing ? [reasonOf(error), FROM_PYTHON] : ['Reload the page to try again.'];
-  for (const text of advice) make('p', text, box);
+  if (lacksWebGpu(error)) {
+    say('This model runs by WebGPU.');
+    drawProblem('There is no WebGPU here', [h('p', reasonOf(error)), h('p', FROM_PYTHON)]);
+  } else {
+    say('This did not work.');
+    drawProblem(problemWords(error), [h('p', 'Reload the page to try again.')]);
+  }
 }
+
+for (const card of [trainingCard, savingCard, sharing, dataCard, tryCard]) card();
+drawKernels();
+put('about', aboutWords());
+// What is drawn on a canvas has the colours and the width of its time.
+const redraw = guarded(() => page.isReady && page.announce('look'));
+matchMedia('(prefers-color-scheme: dark)').onchange = redraw;
+window.onresize = redraw;
+loadModel().then(begin).catch(explain);

@@ -1,93 +1,102 @@
 // What the training reports: every output that is one number, as a number and as a curve; beside it
 // the same for the held-out rows.
 
+import { $, h, put, show } from './elements.js';
+import { lossKey, scalarsOf } from './held_out.js';
+import { plot } from './plot.js';
+import { percent, shownNumber } from './ports.js';
+import { page, trainer } from './state.js';
+
+/** @typedef {'training' | 'heldOut'} Which */
+
 /** Points of a curve that are kept; of older ones every second goes. */
 const MOST_KEPT = 600;
 const RECENT = 100;
 
-const lossKey = trainer && (scalarsOf(trainer).includes('loss') ? 'loss' : scalarsOf(trainer)[0]);
-
-const curves = {
-  /** By output: [step, value] of each report, for the rows that train and those held out. */
-  training: {},
-  heldOut: {},
-
-  add(which, step, numbers) {
-    for (const [key, value] of Object.entries(numbers)) {
-      const line = [...(curves[which][key] ?? []), [step, value]];
-      const isLong = line.length > MOST_KEPT;
-      curves[which][key] = isLong ? line.filter((_, i) => i % 2 || i > MOST_KEPT - RECENT) : line;
-    }
-  },
-  clear() {
-    curves.training = {};
-    curves.heldOut = {};
-  },
-  /** Forgets what came after the model's step, as after a reset or a restored checkpoint. */
-  cut() {
-    for (const lines of [curves.training, curves.heldOut])
-      for (const [key, line] of Object.entries(lines))
-        lines[key] = line.filter(([step]) => step <= page.step);
-  },
-  show() {
-    for (const key of trainer ? scalarsOf(trainer) : []) showCurve(key);
-    $('legend').hidden = !curves.heldOut[lossKey]?.length;
-  },
-  /** The last value of an output. */
-  last: (which, key) => curves[which][key]?.at(-1)?.[1],
-};
-
-function showCurve(key) {
-  const lines = [curves.training[key] ?? [], curves.heldOut[key] ?? []];
-  const canvas = key === lossKey ? $('plot') : curveOf(key);
-  plot(canvas, lines, { log: key === lossKey });
-  canvas.setAttribute('aria-label', curveWords(key, lines[0]));
-  $(numberId('training', key)).textContent = numberText(key, curves.last('training', key));
-  const held = $(numberId('heldOut', key));
-  held.textContent = numberText(key, curves.last('heldOut', key));
-  held.parentElement.hidden = !lines[1].length;
-}
-
-function curveWords(key, line) {
-  const name = titleOf(key);
-  const scale = key === lossKey ? ', logarithmic' : '';
-  if (line.length < 2) return `${name} over steps${scale}: nothing yet`;
-  const [, first] = line[0];
-  const [step, last] = line.at(-1);
-  return `${name} over steps${scale}: from ${numberText(key, first)} to ${numberText(key, last)} at step ${step}`;
-}
-
-const isShare = key => /^acc(uracy)?$/i.test(key);
-const titleOf = key => (isShare(key) ? 'accuracy' : key);
-function numberText(key, value) {
-  if (value === undefined) return '–';
-  return isShare(key) ? `${(100 * value).toFixed(1)} %` : shownNumber(value);
-}
-
-/** `loss` is the element of the training's loss. */
-const numberId = (which, key) => {
-  const name = key === lossKey ? 'loss' : `number-${key}`;
-  return which === 'training' ? name : `${name}-held-out`;
-};
-const curveOf = key => $(`plot-${key}`);
-
-/** Elements for each number and curve. */
-function makeCurves() {
-  for (const key of scalarsOf(trainer)) {
-    addNumbers(key);
-    if (key === lossKey) continue;
-    const figure = make('figure', '', $('plots'));
-    make('figcaption', titleOf(key), figure, { className: 'note' });
-    make('canvas', '', figure, { id: `plot-${key}`, role: 'img' }).setAttribute('height', 110);
+/** @param {Which} which @param {number} step @param {Record<string, number>} numbers */
+export function addPoints(which, step, numbers) {
+  const lines = page.curves[which];
+  for (const [key, value] of Object.entries(numbers)) {
+    /** @type {[number, number][]} */
+    const line = [...(lines[key] ?? []), [step, value]];
+    const isLong = line.length > MOST_KEPT;
+    lines[key] = isLong ? line.filter((_, i) => i % 2 || i > MOST_KEPT - RECENT) : line;
   }
 }
-/** A number of the training, and that of the held-out rows beside it. */
-function addNumbers(key) {
-  const place = make('div', '', $('numbers'));
-  make('dt', titleOf(key), place);
-  const value = make('dd', '', place);
-  make('span', '–', value, { id: numberId('training', key) });
-  const held = make('span', '', value, { className: 'held', hidden: true });
-  make('small', 'held out ', held);
-  make('span', '–', held, { id: numberId('heldOut', key) });
+
+/** Forgets what came after a step, as after a reset or a restored checkpoint. @param {number} last */
+export function cutCurves(last) {
+  for (const lines of Object.values(page.curves))
+    for (const [key, line] of Object.entries(lines))
+      lines[key] = line.filter(([step]) => step <= last);
+}
+
+export function drawCurves() {
+  for (const key of scalarsOf(trainer)) drawCurve(key);
+  show({ legend: page.curves.heldOut[lossKey]?.length });
+}
+
+/** @param {string} key */
+function drawCurve(key) {
+  const training = page.curves.training[key] ?? [];
+  const heldOut = page.curves.heldOut[key] ?? [];
+  const canvas = key === lossKey ? $('plot') : $(`plot-${key}`);
+  plot(canvas, [training, heldOut], { log: key === lossKey });
+  canvas.setAttribute('aria-label', curveWords(key, training));
+  put(numberId('training', key), numberText(key, training.at(-1)?.[1]));
+  const held = put($(numberId('heldOut', key)), numberText(key, heldOut.at(-1)?.[1]));
+  held.parentElement.hidden = !heldOut.length;
+}
+
+/** @param {string} key @param {[number, number][]} line */
+function curveWords(key, line) {
+  const name = `${titleOf(key)} over steps${key === lossKey ? ', logarithmic' : ''}`;
+  const [step, last] = line.at(-1) ?? [0, 0];
+  if (line.length < 2) return `${name}: nothing yet`;
+  return `${name}: from ${numberText(key, line[0][1])} to ${numberText(key, last)} at step ${step}`;
+}
+
+/** @param {string} key */
+const isShare = key => /^acc(uracy)?$/i.test(key);
+/** @param {string} key */
+const titleOf = key => (isShare(key) ? 'accuracy' : key);
+/** @param {string} key @param {number | undefined} value */
+function numberText(key, value) {
+  if (value === undefined) return '–';
+  return isShare(key) ? percent(value) : shownNumber(value);
+}
+
+/** `loss` is the element of the training's loss. @param {Which} which @param {string} key */
+function numberId(which, key) {
+  const name = key === lossKey ? 'loss' : `number-${key}`;
+  return which === 'training' ? name : `${name}-held-out`;
+}
+
+/** Elements for each number and curve. */
+export function makeCurves() {
+  const keys = scalarsOf(trainer);
+  $('numbers').append(...keys.map(numbersOf));
+  put(
+    'plots',
+    keys
+      .filter(key => key !== lossKey)
+      .map(key =>
+        h('figure', [
+          h('figcaption', titleOf(key), { className: 'note' }),
+          h('canvas', [], { id: `plot-${key}`, role: 'img', height: 110 }),
+        ]),
+      ),
+  );
+}
+
+/** A number of the training, and that of the held-out rows beside it. @param {string} key */
+function numbersOf(key) {
+  const held = [h('small', 'held out '), h('span', '–', { id: numberId('heldOut', key) })];
+  return h('div', [
+    h('dt', titleOf(key)),
+    h('dd', [
+      h('span', '–', { id: numberId('training', key) }),
+      h('span', held, { className: 'held', hidden: true }),
+    ]),
+  ]);
 }

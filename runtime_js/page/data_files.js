@@ -1,18 +1,24 @@
-// Files that are chosen or dropped, also whole folders, for the card of the data. `takeFiles` is
-// called with them.
+// Files that are chosen or dropped, also whole folders, for the card of the data.
 
-/** The files of what was dropped, with their paths in dropped folders. */
+import { $, guarded } from './elements.js';
+
+/** @typedef {File & {path?: string}} PathFile a file with its path in a dropped folder */
+
+/** The files of what was dropped. @param {DataTransfer} dropped @returns {Promise<PathFile[]>} */
 async function droppedFiles({ items, files }) {
   // The list of items is empty after the event, so all are taken first.
-  const entries = Array.from(items, item => item.webkitGetAsEntry?.()).filter(Boolean);
+  const entries = Array.from(items, item => item.webkitGetAsEntry?.()).filter(
+    entry => entry !== null,
+  );
   if (!entries.some(entry => entry.isDirectory)) return Array.from(files);
   const found = (await Promise.all(entries.map(filesInside))).flat();
-  const roots = new Set(found.map(({ path }) => path.split('/')[0]));
+  const roots = new Set(found.map(({ path }) => path?.split('/')[0]));
   // Several folders side by side are the classes of one.
   if (roots.size > 1) for (const file of found) file.path = `pictures/${file.path}`;
   return found;
 }
 
+/** @param {any} entry @returns {Promise<PathFile[]>} */
 async function filesInside(entry) {
   if (entry.isFile) {
     const file = await new Promise((resolve, reject) => entry.file(resolve, reject));
@@ -28,7 +34,8 @@ async function filesInside(entry) {
   }
 }
 
-function listenForFiles(takeFiles) {
+/** @param {(files: PathFile[]) => any} takeFiles */
+export function listenForFiles(takeFiles) {
   for (const [button, input] of [
     ['choose', 'file'],
     ['choose-folder', 'folder'],
@@ -45,18 +52,19 @@ function listenForFiles(takeFiles) {
   document.addEventListener('dragover', event => {
     if (event.defaultPrevented) return;
     event.preventDefault();
-    event.dataTransfer.dropEffect = 'none';
+    if (event.dataTransfer) event.dataTransfer.dropEffect = 'none';
   });
-  $('data').ondragover = event => {
+  const markDrop = (/** @type {string} */ mark) => {
+    $('drop').className = mark;
+  };
+  $('data').ondragover = (/** @type {DragEvent} */ event) => {
     event.preventDefault();
-    $('drop').className = 'over';
+    markDrop('over');
   };
-  $('data').ondragleave = () => {
-    $('drop').className = '';
-  };
+  $('data').ondragleave = () => markDrop('');
   $('data').ondrop = guarded(async event => {
     event.preventDefault();
-    $('drop').className = '';
+    markDrop('');
     await takeFiles(await droppedFiles(event.dataTransfer));
   });
 }

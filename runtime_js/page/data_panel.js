@@ -1,127 +1,133 @@
 // The card of the data: reads what people bring, and asks what their files leave open. The rules of
 // reading are those of the runtime's data.js; data_use.js then trains with what was read.
 
-/** Advice for the command line, and what the page says instead. */
-const ADVICE = [
-  [/\? Give --target NAME; there are: .*$/s, '? Choose it in the table below.'],
-  [/: give --decimal , or --decimal \.$/, '.'],
-  [/: leave them out with --unknown drop$/, '.'],
-  [/: choose (its columns|another column) with --.*$/s, ': choose $1 below.'],
-  [/\. Choose them with --columns$/, '. Choose them in the table below.'],
-  [/\. Name its classes with wgcc build --labels.*$/s, '.'],
-  [/: rebuild with --set (\w+)=(\d+)$/, ': build the model with --set $1=$2, or bring more rows.'],
-];
+import { filesGiven } from '../data/files_given.js';
+import { knownForm } from '../data/known_classes.js';
+import { DataSource } from '../data/read.js';
+import { listenForFiles } from './data_files.js';
+import { drawPictures, drawRows, drawText, MOST_LETTERS } from './data_preview.js';
+import {
+  answerByReset,
+  askAbout,
+  builtData,
+  clearMessages,
+  drawData,
+  isOnlyNames,
+  isSameJson,
+  isTrained,
+  kindOf,
+  offer,
+  rowWords,
+  START_ANEW,
+  useBuilt,
+  useFirst,
+  useInvented,
+  useRead,
+  waitForData,
+} from './data_use.js';
+import { dataProblem } from './data_words.js';
+import { $, guarded, h, put, show, withCode } from './elements.js';
+import { settingOf } from './invented.js';
+import { countOf, inputOf, inputsOf, inputWords, textUnit } from './ports.js';
+import { page, rowInputs, trainer } from './state.js';
 
-let dataForm = formOf(plan, () => page.model.tokens());
-const rowInputs = trainer ? dataForm.entry(trainer).rows : [];
-const learnedInput = trainer && dataForm.target(dataForm.entry(trainer));
+/** @import { SourceFile } from '../data/files_given.js' */
+/** @import { Data } from '../data/result.js' */
+/** @import { PathFile } from './data_files.js' */
+/** @import { Column } from './data_preview.js' */
+/** @import { Act } from './state.js' */
 
-const dataPanel = {
-  /** The files, which can be read again with other options; null: invented or built in. */
-  source: null,
-  /** What was read, and what it is called. */
-  read: null,
-  label: '',
-  /** What people chose. */
-  options: {},
-  /** Counts readings, because the result of an older one must not be used. */
-  readings: 0,
-  dataSeed: 1,
-  /** The data that the bundle was built with. */
-  built: null,
-  /** Names of classes that it was built with, without data. */
-  names: null,
-  /** Percent of the rows that are held out. */
-  share: '',
-  /** Whether there is a question about the data that was read. */
-  isAsking: false,
-  /** What to train with once the model starts again; null: what it trains with now. */
-  afterReset: null,
-};
+const panel = page.panel;
 
 // ---- reading
 
+/** @param {PathFile[]} chosen */
 async function takeFiles(chosen) {
   if (!chosen.length) return;
-  dataPanel.source = new DataSource(filesGiven(chosen));
-  dataPanel.label = dataPanel.source.name;
-  dataPanel.options = {};
+  panel.source = new DataSource(filesGiven(chosen));
+  panel.label = panel.source.name;
+  panel.options = {};
   $('missing').value = 'drop';
   await readFiles();
 }
 
-async function readFiles(use = offer) {
-  const reading = ++dataPanel.readings;
-  dataPanel.afterReset = null;
+/** Reads the files; then `use` decides what becomes of them. @param {Act} [use] */
+async function readFiles(use = offerRead) {
+  const reading = ++panel.readings;
+  panel.afterReset = null;
   clearMessages();
-  $('rows').textContent = `Reading ${dataPanel.label} …`;
+  put('rows', `Reading ${panel.label} …`);
   await page.use(null);
   try {
     const read = await readWithOptions();
-    if (reading !== dataPanel.readings) return;
-    await showRead(read);
-    if (reading !== dataPanel.readings) return;
+    if (reading !== panel.readings) return;
+    await drawRead(read);
+    if (reading !== panel.readings) return;
     await use();
   } catch (error) {
-    if (reading === dataPanel.readings) refuseFiles(error);
+    if (reading === panel.readings) refuseFiles(error);
   }
 }
 
 /** Scales if a column needs it, unless a person chose. */
 async function readWithOptions() {
-  const options = { entry: trainer, values: settingValues(), ...dataPanel.options };
-  const read = await dataPanel.source.read(dataForm, options);
+  const source = /** @type {DataSource} */ (panel.source);
+  const options = { entry: trainer, values: settingValues(), ...panel.options };
+  const read = await source.read(panel.form, options);
   const isScaled = options.scale ?? (!options.preparation && read.needsScaling.length > 0);
   $('scale').checked = isScaled;
-  return isScaled && !options.scale
-    ? dataPanel.source.read(dataForm, { ...options, scale: true })
-    : read;
+  return isScaled && !options.scale ? source.read(panel.form, { ...options, scale: true }) : read;
 }
 
-/** A red message; Train stays off until there is data. */
+/** A red message; Train stays off until there is data. @param {any} error */
 function refuseFiles(error) {
-  const { message, code, option, preview } = error;
-  const text = code === 'data' ? message.replace('data: ', '') : message;
-  dataPanel.read = null;
-  $('rows').textContent = `${dataPanel.label} was not read.`;
-  $('data-problem').hidden = false;
-  $('data-problem').replaceChildren();
-  putWithCode($('data-problem'), adviceOf(text));
+  const { option, preview } = error;
+  panel.read = null;
+  panel.isRefused = true;
+  put('rows', `${panel.label} was not read.`);
+  put('data-problem', withCode(dataProblem(error)));
+  show({ 'data-problem': true });
   if (preview) {
-    const { columns } = dataPanel.options;
-    const uses = preview.columns.map(({ name, input }) => input ?? useIn(columns, name));
-    showRows(preview, uses, (i, input) => chooseUse(preview.columns, uses, i, input));
+    const uses = preview.columns.map(
+      (/** @type {Column} */ { name, input }) => input ?? useOf(name),
+    );
+    drawRows(preview, uses, (i, input) => chooseUse(preview.columns, uses, i, input));
   }
+  page.announce('running');
   if (option === 'decimal')
     askAbout('How are numbers written?', [
       ['1.5 (decimal point)', () => readWith({ decimal: '.' })],
       ['1,5 (decimal comma)', () => readWith({ decimal: ',' })],
     ]);
-  page.announce('running');
   if (option === 'unknown')
     askAbout('What about characters that the model does not know?', [
       ['Leave them out', () => readWith({ unknown: 'drop' })],
     ]);
 }
-/** What a page says instead of a message of the command line. */
-const adviceOf = text =>
-  ADVICE.reduce((found, [pattern, advice]) => found.replace(pattern, advice), text);
-const useIn = (columns, name) =>
-  Object.keys(columns ?? {}).find(input => columns[input].includes(name)) ?? '';
 
-/** Reads anew with other options, and no longer as a model knows its data. */
+/** The input that a person chose for a column. @param {string} name */
+function useOf(name) {
+  const { columns = {} } = panel.options;
+  return Object.keys(columns).find(input => columns[input].includes(name)) ?? '';
+}
+
+/** Reads anew with other options, and no longer as a model knows its data. @param {any} options @param {Act} [use] */
 function readWith(options, use) {
-  dataPanel.options = { ...dataPanel.options, preparation: undefined, ...options };
+  panel.options = { ...panel.options, preparation: undefined, ...options };
   return readFiles(use);
 }
 
-/** A column feeds another input; of an input with one column, the former one changes places. */
+/**
+ * A column feeds another input; of an input with one column, the former one changes places.
+ * @param {Column[]} columns @param {string[]} uses @param {number} chosen @param {string} input
+ */
 function chooseUse(columns, uses, chosen, input) {
   const changed = [...uses];
-  const isSingle = input && dataForm.entry(trainer).inputs[input].rowSize === 1;
+  const isSingle = input && panel.form.entry(trainer).inputs[input].rowSize === 1;
   const former = isSingle ? uses.indexOf(input) : -1;
   if (former >= 0) changed[former] = uses[chosen];
   changed[chosen] = input;
+  /** @type {Record<string, string[]>} */
   const byInput = {};
   columns.forEach(({ name }, i) => {
     if (changed[i]) byInput[changed[i]] = [...(byInput[changed[i]] ?? []), name];
@@ -137,112 +143,137 @@ const settingValues = () =>
 
 // ---- what was read
 
-async function showRead(read) {
-  const { source } = dataPanel;
-  dataPanel.read = read;
-  $('rows').textContent = `${dataPanel.label}: ${countOf(read.rows, ...unitOf(read))}`;
+/** @param {Data} read */
+async function drawRead(read) {
+  const { source } = panel;
+  panel.read = read;
+  put('rows', `${panel.label}: ${rowWords(read.rows, read)}`);
   if (read.preview) {
     const uses = read.columns.map(({ input }) => input ?? '');
-    showRows(read.preview, uses, (i, input) => chooseUse(read.columns, uses, i, input));
-  } else if (kindOf(read) === 'pictures')
-    await showPictures(source.files.filter(isShown), ({ path }) => path.at(-2) ?? path[0]);
-  else if (kindOf(read) === 'text') showText(await source.beginning(MOST_LETTERS));
+    drawRows(read.preview, uses, (i, input) => chooseUse(read.columns, uses, i, input));
+  } else if (source && kindOf(read) === 'pictures')
+    await drawPictures(source.files.filter(isShown), ({ path }) => path.at(-2) ?? path[0]);
+  else if (source && kindOf(read) === 'text') drawText(await source.beginning(MOST_LETTERS));
   const left = read.dropped.map(
     ({ count, reason, first }) =>
       `${countOf(count, 'row')} left out: ${reason} (first in line ${first}).`,
   );
-  showNotes([...left, ...read.notes]);
-  $('data-options').hidden = !read.preview;
-  $('missing-choice').hidden = !read.dropped.length && dataPanel.options.missing !== 'mean';
+  const notes = [...left, ...read.notes];
+  put(
+    'data-notes',
+    notes.map(note => h('li', withCode(note))),
+  );
+  show({
+    'data-notes': notes.length,
+    'data-options': read.preview,
+    'missing-choice': read.dropped.length || panel.options.missing === 'mean',
+  });
 }
+/** @param {SourceFile} file */
 const isShown = ({ name, path }) =>
   /\.(png|jpe?g|gif|webp|bmp)$/i.test(name) && !path.some(part => part.startsWith('.'));
-const kindOf = ({ preparation }) =>
-  Object.values(preparation?.inputs ?? {})
-    .map(({ kind }) => kind)
-    .find(kind => kind === 'pictures' || kind === 'text');
 
-function showNotes(notes) {
-  $('data-notes').hidden = !notes.length;
-  for (const note of notes) putWithCode(make('li', '', $('data-notes')), note);
+// ---- data for a model that has learned
+
+/** Files that were read: the model starts anew with them, or goes on. */
+const offerRead = () => offer(useRead, [['Go on learning, with this data', continueWith]]);
+
+/** The new rows are prepared as the model knows them: same columns, classes and scaling. */
+async function continueWith() {
+  const known = page.model.preparation;
+  if (!known || !panel.read?.preparation) return useRead();
+  panel.options = { ...panel.options, preparation: known };
+  const reading = panel.readings + 1;
+  await readFiles(useRead);
+  const isRefused = reading === panel.readings && !panel.read;
+  if (!isRefused || panel.isAsking) return;
+  panel.afterReset = () => readWith({}, useRead);
+  askAbout('The model cannot go on with this data: choose other data, or', [
+    [START_ANEW, () => page.reset()],
+  ]);
 }
 
-function clearMessages() {
-  $('data-problem').hidden = true;
-  hideQuestion();
-  $('preview').hidden = true;
-  $('data-options').hidden = true;
-  $('data-notes').hidden = true;
-  $('data-notes').replaceChildren();
-  emptied($('preview'));
+/** The model's values may be of other data: then what to do with this data is asked. */
+async function checkKnown() {
+  if (!page.data) return;
+  const { isInvented, train } = page.data;
+  const known = page.model.preparation;
+  const isKnown = isInvented ? isOnlyNames(known) : isSameJson(known, train.preparation ?? null);
+  if (isKnown) return;
+  if (isInvented) return waitForData();
+  await page.use(null);
+  return panel.source ? offerRead() : offer(useBuilt);
 }
 
 // ---- the controls
 
 /** A field for each input that is one number for all rows. */
-function showSettings() {
-  for (const [name, id] of Object.entries(plan.entries[trainer].inputs)) {
-    if (hasRows(trainer, name) || plan.tensors[id].shape.length) continue;
-    const label = make('label', `${name} `, $('settings'));
-    const value = settingOf(name, plan.tensors[id], 0);
-    make('input', '', label, { type: 'number', step: 'any', name, value, onchange: readAgain });
-  }
-}
+const settingFields = () =>
+  inputsOf(trainer)
+    .filter(({ hasRows, tensor }) => !hasRows && !tensor.shape.length)
+    .map(input => {
+      const value = settingOf(input, 0);
+      const onchange = guarded(() => panel.source && readFiles());
+      const field = { type: 'number', step: 'any', name: input.key, value, onchange };
+      return h('label', [`${input.key} `, h('input', [], field)]);
+    });
+
 /** What a row is made of. */
 function takenWords() {
-  const isBook = rowInputs.every(key => isText(trainer, key) && inputRow(trainer, key).length);
-  if (isBook) return `text, in pieces of ${countOf(inputRow(trainer, rowInputs[0])[0], textUnit)}`;
-  return rowInputs.map(key => `${inputWords(trainer, key)} (${key})`).join(' and ');
+  const inputs = rowInputs.map(key => inputOf(trainer, key));
+  if (inputs.every(({ isText, row }) => isText && row.length))
+    return `text, in pieces of ${countOf(inputs[0]?.row[0] ?? 0, textUnit)}`;
+  return inputs.map(input => `${inputWords(input)} (${input.key})`).join(' and ');
 }
-const readAgain = guarded(() => {
-  if (dataPanel.source) return readFiles();
-});
 
-page.when('loaded', () => {
-  $('data').hidden = !trainer;
-  if (!trainer) return;
-  $('data-takes').textContent = takenWords();
-  $('drop').hidden = !rowInputs.length;
-  showSettings();
-  showShare();
-  // What the model knows when it starts anew; `continueWith` reads by what it has learned since.
-  dataForm = knownForm(dataForm, page.model.preparation, isTrained());
-  dataPanel.built = builtData();
-  $('built').hidden = !dataPanel.built;
-  dataPanel.names = isOnlyNames(page.model.preparation) ? page.model.preparation : null;
-  return useFirst();
-});
-page.when('data', showData);
-page.when('reset', answerByReset);
-page.when('values', checkKnown);
-const showShare = () => {
-  $('held-out-share').textContent = `${$('held-out').value} %`;
-};
-$('held-out').oninput = showShare;
-// Rows that the model has trained with must not become held-out ones.
-$('held-out').onchange = guarded(
-  () =>
-    dataPanel.read &&
-    page.data &&
-    offer(useRead, null, [['Leave the rows as they are', leaveShare]]),
-);
-function leaveShare() {
-  dataPanel.afterReset = null;
-  $('held-out').value = dataPanel.share;
-  showShare();
+function drawShare() {
+  put('held-out-share', `${$('held-out').value} %`);
 }
-$('scale').onchange = guarded(({ target }) => readWith({ scale: target.checked }));
-$('missing').onchange = guarded(({ target }) => readWith({ missing: target.value }));
-/** Data that is no file. */
+function leaveShare() {
+  panel.afterReset = null;
+  $('held-out').value = panel.share;
+  drawShare();
+}
+
+/** Data that is no file. @param {string} label @param {Act} use */
 const take = (label, use) =>
   guarded(async () => {
-    dataPanel.readings++;
-    dataPanel.read = dataPanel.source = dataPanel.afterReset = null;
+    panel.readings++;
+    panel.read = panel.source = panel.afterReset = null;
     clearMessages();
-    $('rows').textContent = label;
+    put('rows', label);
     await page.use(null);
-    return offer(use, null);
+    return offer(use);
   });
-$('generate').onclick = take('Invented data', useInvented);
-$('built').onclick = take('The data of this page', useBuilt);
-listenForFiles(takeFiles);
+
+function openPanel() {
+  show({ data: trainer });
+  if (!trainer) return;
+  put('data-takes', takenWords());
+  put('settings', settingFields());
+  drawShare();
+  // What the model knows when it starts anew; `continueWith` reads by what it has learned since.
+  const { preparation } = page.model;
+  panel.form = knownForm(panel.form, preparation, isTrained());
+  panel.built = builtData();
+  panel.names = isOnlyNames(preparation) ? preparation : null;
+  show({ drop: rowInputs.length, built: panel.built });
+  return useFirst();
+}
+
+export function dataCard() {
+  page.when('loaded', openPanel);
+  page.when('data', drawData);
+  page.when('reset', answerByReset);
+  page.when('values', checkKnown);
+  $('held-out').oninput = drawShare;
+  // Rows that the model has trained with must not become held-out ones.
+  $('held-out').onchange = guarded(
+    () => panel.read && page.data && offer(useRead, [['Leave the rows as they are', leaveShare]]),
+  );
+  $('scale').onchange = guarded(({ target }) => readWith({ scale: target.checked }));
+  $('missing').onchange = guarded(({ target }) => readWith({ missing: target.value }));
+  $('generate').onclick = take('Invented data', useInvented);
+  $('built').onclick = take('The data of this page', useBuilt);
+  listenForFiles(takeFiles);
+}

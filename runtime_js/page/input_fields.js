@@ -1,88 +1,99 @@
 // Inputs of a few numbers: a slider and a field for each, with the name of its column. Inputs that
 // are one of some classes: a list.
 
+import { h } from './elements.js';
+import { columnRange } from './examples.js';
+import { classNames, fieldNames } from './ports.js';
+
+/** @import { Input } from './ports.js' */
+/**
+ * @typedef {object} Editor of an input
+ * @property {Element[]} elements
+ * @property {() => number[]} row the numbers of one row
+ * @property {(row: number[]) => void} set shows others
+ * @property {(picture: Blob) => any} [take]
+ * @property {() => void} [close]
+ */
+
 /** Positions of a slider. */
 const SLIDER_STEPS = 200;
 
-/** An editor has `row()`, the numbers of one row, and `set(row)`, which shows others. */
-function makeFields(entry, key, parent, changed) {
-  const tensor = tensorOf(entry, 'inputs', key);
-  const size = elementCount(inputRow(entry, key));
-  const names = columnNames(key) ?? Array.from({ length: size }, (_, i) => nameOf(key, i, size));
-  const fields = names.map((name, i) =>
-    makeField(name, fieldRange(entry, key, i), isFloat(tensor), parent, changed),
+/** @param {Input} input @param {() => any} changed @returns {Editor} */
+export function makeFields(input, changed) {
+  const fields = fieldNames(input).map((name, i) =>
+    makeField(name, fieldRange(input, i), input.isFloat, changed),
   );
   return {
-    row: () => fields.map(field => field.value()),
+    elements: fields.map(({ line }) => line),
+    row: () => fields.map(({ field }) => Number(field.value)),
     set(row) {
-      for (const [i, field] of fields.entries()) field.set(row[i]);
+      for (const [i, { set }] of fields.entries()) set(row[i]);
     },
   };
 }
-const nameOf = (key, i, size) => (size > 1 ? `${key} ${i + 1}` : key);
-function fieldRange(entry, key, i) {
-  const range = integersIn(entry, key);
-  if (range) return rangeOf(range);
-  if (/temperature/.test(key)) return { low: 0, high: 2 };
-  return columnRange(entry, key, i);
+/** @param {Input} input @param {number} i */
+function fieldRange(input, i) {
+  if (input.range) return input.range;
+  return /temperature/.test(input.key) ? { low: 0, high: 2 } : columnRange(input, i);
 }
 
-function makeField(name, { low, high }, isFraction, parent, changed) {
-  const step = isFraction ? roundStep((high - low) / SLIDER_STEPS) : 1;
-  const line = make('div', '', parent, { className: 'slider' });
-  make('label', name, line, { htmlFor: `field-${name}`, title: name });
-  const slider = make('input', '', line, { type: 'range', min: low, max: high, step });
-  slider.setAttribute('aria-label', `${name}, slider`);
-  const field = make('input', '', line, { type: 'number', step: 'any', id: `field-${name}` });
+/** @param {string} name @param {{low: number, high: number}} range @param {boolean} isFraction @param {() => any} changed */
+function makeField(name, { low, high }, isFraction, changed) {
+  // A power of ten that is not larger than the positions are apart.
+  const place = 10 ** Math.floor(Math.log10((high - low) / SLIDER_STEPS || 1));
+  const step = isFraction ? place : 1;
+  const range = { type: 'range', min: low, max: high, step, 'aria-label': `${name}, slider` };
+  const slider = h('input', [], range);
+  const field = h('input', [], { type: 'number', step: 'any', id: `field-${name}` });
   slider.oninput = () => {
-    field.value = +Number(slider.value).toPrecision(6);
+    field.value = `${+Number(slider.value).toPrecision(6)}`;
     changed();
   };
   field.oninput = () => {
     slider.value = field.value;
     changed();
   };
-  return {
-    value: () => Number(field.value),
-    set(value) {
-      field.value = +value.toPrecision(6);
-      slider.value = value;
-    },
+  const set = (/** @type {number} */ value) => {
+    field.value = `${+value.toPrecision(6)}`;
+    slider.value = `${value}`;
   };
+  return { line: fieldLine(name, field.id, slider, field), field, set };
 }
-/** A power of ten that is not larger. */
-const roundStep = size => 10 ** Math.floor(Math.log10(size || 1));
 
-function makeClassList(entry, key, parent, changed) {
-  const { low, high } = rangeOf(integersIn(entry, key));
-  const list = makeList(key, classNames(high + 1, key), low, parent, changed);
+/** @param {string} name @param {string} id @param {Element[]} controls */
+const fieldLine = (name, id, ...controls) =>
+  h('div', [h('label', name, { htmlFor: id, title: name }), ...controls], { className: 'slider' });
+
+/** @param {Input} input @param {() => any} changed @returns {Editor} */
+export function makeClassList(input, changed) {
+  const { low, high } = input.range ?? { low: 0, high: 0 };
+  const { line, list } = makeList(input.key, classNames(high + 1, input.key), low, changed);
   return {
+    elements: [line],
     row: () => [Number(list.value)],
-    set: ([value]) => {
-      list.value = value;
+    set([value]) {
+      list.value = `${value}`;
     },
   };
 }
 
-/** One name, which becomes a row with 1 at its place and 0 at the others. */
-function makeOneHotList(entry, key, parent, changed) {
-  const size = elementCount(inputRow(entry, key));
-  const label = columnNames(key)?.[0] ?? key;
-  const list = makeList(label, classNames(size, key), 0, parent, changed);
+/** One name, which becomes a row with 1 at its place and 0 at the others. @param {Input} input @param {() => any} changed @returns {Editor} */
+export function makeOneHotList(input, changed) {
+  const { size, key, prepared } = input;
+  const label = prepared?.columns?.[0] ?? key;
+  const { line, list } = makeList(label, classNames(size, key), 0, changed);
   return {
+    elements: [line],
     row: () => Array.from({ length: size }, (_, i) => Number(i === Number(list.value))),
-    set: row => {
-      list.value = Array.from(row).indexOf(Math.max(...row));
+    set(row) {
+      list.value = `${row.indexOf(Math.max(...row))}`;
     },
   };
 }
 
-/** A list of names, whose values are their numbers from `low`. */
-function makeList(label, names, low, parent, changed) {
-  const line = make('div', '', parent, { className: 'slider' });
-  make('label', label, line, { htmlFor: `class-${label}`, title: label });
-  const list = make('select', '', line, { id: `class-${label}`, onchange: changed });
-  for (let value = low; value < names.length; value++)
-    make('option', names[value], list, { value });
-  return list;
+/** A list of names, whose values are their numbers from `low`. @param {string} label @param {string[]} names @param {number} low @param {() => any} changed */
+function makeList(label, names, low, changed) {
+  const options = names.slice(low).map((name, i) => h('option', name, { value: low + i }));
+  const list = h('select', options, { id: `class-${label}`, onchange: changed });
+  return { line: fieldLine(label, list.id, list), list };
 }

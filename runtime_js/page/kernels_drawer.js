@@ -1,38 +1,56 @@
 // What is inside: sizes, the types of inputs and outputs, and each kernel beside the line it comes
 // from.
 
-const typeOf = ({ dtype, shape }) => dtype + (shape.length ? `[${shape.join(', ')}]` : '');
+import { kernels, plan, source } from './bundle.js';
+import { $, h } from './elements.js';
+import { countOf, parameterCount } from './ports.js';
+
+/** @import { Dispatch } from '../core/plan.js' */
+
+/** @param {Record<string, string>} ports ids of tensors by name */
 const typesOf = ports =>
   Object.entries(ports)
-    .map(([name, id]) => `${name}: ${typeOf(plan.tensors[id])}`)
+    .map(([name, id]) => {
+      const { dtype, shape } = plan.tensors[id];
+      return `${name}: ${dtype}${shape.length ? `[${shape.join(', ')}]` : ''}`;
+    })
     .join(', ');
 
-function showFacts() {
-  const facts = make('ul', '', $('kernels'), { className: 'note' });
-  make('li', `${countOf(parameterCount(), 'parameter')}`, facts);
+function facts() {
   const bytes = plan.memory.peak + (plan.memory.guard ?? 0);
-  make('li', `${(bytes / 2 ** 20).toFixed(1)} MB of memory on the GPU`, facts);
-  make('li', `${plan.generator}, from ${plan.model.source}`, facts);
-  for (const [name, { inputs, outputs }] of Object.entries(plan.entries))
-    make('code', `${name}(${typesOf(inputs)}) -> (${typesOf(outputs)})`, make('li', '', facts));
+  const types = Object.entries(plan.entries).map(([name, { inputs, outputs }]) =>
+    h('code', `${name}(${typesOf(inputs)}) -> (${typesOf(outputs)})`),
+  );
+  const items = [
+    countOf(parameterCount(), 'parameter'),
+    `${(bytes / 2 ** 20).toFixed(1)} MB of memory on the GPU`,
+    `${plan.generator}, from ${plan.model.source}`,
+    ...types,
+  ];
+  return h(
+    'ul',
+    items.map(item => h('li', item)),
+    { className: 'note' },
+  );
 }
 
-function showKernels() {
-  const lines = source.split('\n');
-  for (const name of entries)
-    for (const dispatch of plan.entries[name].dispatches) addKernel(name, dispatch, lines);
-}
-function addKernel(entry, { kernel, at, label, grid }, lines) {
-  const line = +at?.split(':').pop();
-  const item = make('details', '', $('kernels'));
-  make('summary', `${entry} · ${label || plan.kernels[kernel].name} `, item);
-  make('code', line ? `${at}  ${lines[line - 1]?.trim() ?? ''}` : '', item.firstChild, {
-    className: 'note',
-  });
+/** @param {string} entry @param {Dispatch} dispatch @param {string[]} lines of the source */
+function kernelItem(entry, { kernel, at, label, grid }, lines) {
+  const { name, file } = plan.kernels[kernel];
+  const line = Number(at?.split(':').pop());
+  const place = line ? `${at}  ${lines[line - 1]?.trim() ?? ''}` : '';
+  const summary = [`${entry} · ${label || name} `, h('code', place, { className: 'note' })];
+  const item = h('details', h('summary', summary));
   item.ontoggle = () =>
     item.children[1] ||
-    make('pre', `// ${grid.join(' × ')} workgroups\n${kernels[plan.kernels[kernel].file]}`, item);
+    item.append(h('pre', `// ${grid.join(' × ')} workgroups\n${kernels[file]}`));
+  return item;
 }
 
-showFacts();
-showKernels();
+export function drawKernels() {
+  const lines = source.split('\n');
+  const items = Object.entries(plan.entries).flatMap(([name, { dispatches }]) =>
+    dispatches.map(dispatch => kernelItem(name, dispatch, lines)),
+  );
+  $('kernels').append(facts(), ...items);
+}

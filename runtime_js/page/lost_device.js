@@ -1,14 +1,21 @@
 // A lost GPU, or a worker that failed: drivers are updated, laptops sleep. The page opens one again,
 // and says what is left of the training.
 
+import { problemWords } from './problems.js';
+
+/**
+ * @typedef {object} Survivor what a page does after a loss
+ * @property {() => number} step how many the model has made
+ * @property {() => any} stop ends what uses the model
+ * @property {(words: string, stopped: any) => any} recovered shows the values that came back
+ * @property {(error: any, tryAgain: () => Promise<void>) => any} failed says why nothing came back
+ */
+
 /** How often a GPU is opened that is lost again at once. */
 const MOST_OPENED = 3;
 
-/**
- * After every loss: `stop` ends what uses the model, `recovered(words, stopped)` shows the values
- * that came back, `failed` says why nothing came back. `step` is how many the model has made.
- */
-function survive(model, { step, stop, recovered, failed }) {
+/** @param {any} model @param {Survivor} survivor */
+export function survive(model, { step, stop, recovered, failed }) {
   const watch = () => model.lost.then(recover);
   async function recover() {
     const what = model.adapter.kind === 'wasm' ? 'The worker that computes' : 'The GPU';
@@ -24,11 +31,15 @@ function survive(model, { step, stop, recovered, failed }) {
   }
   watch();
 }
-/** The same for a page that says all in its status line; `show` shows the values that came back. */
-function surviveWith(model, stop, show) {
-  const status = document.getElementById('status');
+
+/**
+ * The same for a page that says all in its status line.
+ * @param {any} model @param {() => any} stop @param {() => any} show shows the values that came back
+ */
+export function surviveWith(model, stop, show) {
+  const status = /** @type {HTMLElement} */ (document.getElementById('status'));
   survive(model, {
-    step: () => Math.max(0, ...Object.values(model.progress.steps)),
+    step: () => Math.max(0, ...Object.values(model.progress.steps).map(Number)),
     stop,
     recovered: async words => {
       await show();
@@ -40,20 +51,23 @@ function surviveWith(model, stop, show) {
   });
 }
 
+/** @param {any} model */
 async function reopen(model) {
   for (let opened = 1; ; opened++)
     try {
       return await model.recover();
     } catch (error) {
-      if (error.code !== 'device-lost' || opened === MOST_OPENED) throw error;
+      const { code } = /** @type {any} */ (error);
+      if (code !== 'device-lost' || opened === MOST_OPENED) throw error;
     }
 }
 
-/** What is left after a loss at step `reached`, if the values are those of step `now`. */
+/** What is left after a loss at step `reached`, if the values are those of step `now`. @param {number} reached @param {number} now */
 function lossWords(reached, now) {
-  const steps = count => `${count.toLocaleString('en')} step${count === 1 ? '' : 's'}`;
   const lost = reached - now;
-  const left = now ? `The training of ${steps(now)} is all there.` : 'Nothing was lost.';
-  const back = `The model is at step ${now.toLocaleString('en')} again: ${steps(lost)} of its training ${lost === 1 ? 'was' : 'were'} lost.`;
-  return lost > 0 ? back : left;
+  const steps = (/** @type {number} */ count) =>
+    `${count.toLocaleString('en')} step${count === 1 ? '' : 's'}`;
+  if (lost <= 0) return now ? `The training of ${steps(now)} is all there.` : 'Nothing was lost.';
+  const were = `${steps(lost)} of its training ${lost === 1 ? 'was' : 'were'} lost.`;
+  return `The model is at step ${now.toLocaleString('en')} again: ${were}`;
 }

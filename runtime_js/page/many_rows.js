@@ -1,103 +1,134 @@
 // Predictions for many rows at once: lines as copied from a spreadsheet, read as data files are;
 // results as a table.
 
+import { readPasted } from '../data/pasted.js';
+import { plan } from './bundle.js';
+import { dataProblem } from './data_words.js';
+import { $, h, put, show } from './elements.js';
+import { areShares, oneText } from './outputs.js';
+import {
+  arrayOf,
+  classNames,
+  countOf,
+  fieldNames,
+  inputsOf,
+  isClassCount,
+  isOneHot,
+  MOST_FIELDS,
+  outputName,
+  outputOf,
+  percent,
+  shownNumber,
+  timesOf,
+} from './ports.js';
+import { page } from './state.js';
+
+/** @import { DataError } from '../data/problems.js' */
+/** @import { Input, Port } from './ports.js' */
+/** @import { Arrays } from './state.js' */
+
 /** Rows of the table; more are counted. */
 const MOST_LINES = 200;
 
-/** Whether an entry takes any number of rows of numbers. */
-function takesManyRows(entry) {
-  const { inputs, rows } = plan.entries[entry];
-  const isPlain = key =>
-    hasRows(entry, key) &&
-    !isText(entry, key) &&
-    !isOneHot(key) &&
-    elementCount(inputRow(entry, key)) <= MOST_FIELDS;
-  return Boolean(rows?.outputs) && Object.keys(inputs).every(isPlain);
+/** Whether an entry takes any number of rows of numbers. @param {string} entry */
+const takesManyRows = entry =>
+  Boolean(plan.entries[entry].rows?.outputs) &&
+  inputsOf(entry).every(
+    input => input.hasRows && !input.isText && !isOneHot(input) && input.size <= MOST_FIELDS,
+  );
+
+/** @param {string} entry */
+const namesOf = entry => inputsOf(entry).flatMap(fieldNames);
+
+/** The part of the card for an entry. @param {string} entry */
+export function drawManyRows(entry) {
+  show({ many: takesManyRows(entry) });
+  put('many-names', takesManyRows(entry) ? namesOf(entry).join(', ') : '');
+  put('many-table', []);
 }
 
-async function predictManyRows(entry) {
-  const keys = Object.keys(plan.entries[entry].inputs);
-  const sizes = keys.map(key => elementCount(inputRow(entry, key)));
+/** @param {string} entry */
+export async function predictManyRows(entry) {
   const lines = await pastedRows(entry);
-  const starts = sizes.map((_, k) => sizes.slice(0, k).reduce((a, b) => a + b, 0));
-  const arrays = keys.map((key, k) => {
-    const numbers = lines.flatMap(line => line.slice(starts[k], starts[k] + sizes[k]));
-    return [key, CALLER_TYPES[tensorOf(entry, 'inputs', key).dtype].from(numbers)];
-  });
-  showTable(entry, lines, await page.model.call(entry, Object.fromEntries(arrays)));
+  /** @type {Arrays} */
+  const arrays = {};
+  let start = 0;
+  for (const input of inputsOf(entry)) {
+    const end = start + input.size;
+    const numbers = lines.flatMap(line => line.slice(start, end));
+    arrays[input.key] = arrayOf(input, numbers.length, i => numbers[i]);
+    start = end;
+  }
+  drawTable(entry, lines, await page.model.call(entry, arrays));
 }
 
-/** The text as rows of numbers; whether a comma is a decimal comma is asked if the text leaves it open. */
+/** The text as rows of numbers; whether a comma is a decimal comma is asked if the text leaves it open. @param {string} entry @returns {Promise<number[][]>} */
 async function pastedRows(entry) {
   const text = $('many-text').value;
   if (!text.trim()) throw Error('There are no rows.');
   try {
-    return await readPasted(text, fieldNames(entry), $('many-decimal').value || undefined);
+    return await readPasted(text, namesOf(entry), $('many-decimal').value || undefined);
   } catch (error) {
-    if (error.option === 'decimal') $('many-decimal-choice').hidden = false;
-    throw Error(adviceOf(error.message.replace('data: ', '')));
+    const refused = /** @type {DataError} */ (error);
+    if (refused.option === 'decimal') show({ 'many-decimal-choice': true });
+    throw Error(dataProblem(refused));
   }
 }
 
-function showTable(entry, lines, found) {
-  const keys = Object.keys(found).filter(key => plan.entries[entry].rows.outputs[key] === 'rows');
-  const table = make('table', '');
-  const head = make('tr', '', make('thead', '', table));
-  const outputs = keys.map(key => outputName(entry, key));
-  for (const name of [...fieldNames(entry), ...outputs]) make('th', name, head);
-  const body = make('tbody', '', table);
-  lines.slice(0, MOST_LINES).forEach((line, i) => {
-    const row = make('tr', '', body);
-    for (const value of line) make('td', shownNumber(value), row);
-    for (const key of keys) {
-      const size = elementCount(outputRow(entry, key));
-      const list = found[key].slice(i * size, (i + 1) * size);
-      make('td', cellText(entry, key, list), row, { className: 'result' });
-    }
-  });
-  $('many-table').replaceChildren(table);
-  if (lines.length > MOST_LINES)
-    make(
-      'p',
-      `and ${countOf(lines.length - MOST_LINES, 'more row', 'more rows')}`,
-      $('many-table'),
+/** @param {string} entry @param {number[][]} lines @param {Arrays} arrays */
+function drawTable(entry, lines, arrays) {
+  const outputs = Object.keys(arrays)
+    .filter(key => plan.entries[entry].rows?.outputs?.[key] === 'rows')
+    .map(key => outputOf(entry, key));
+  const names = [...namesOf(entry), ...outputs.map(outputName)];
+  const more = lines.length - MOST_LINES;
+  const rows = lines
+    .slice(0, MOST_LINES)
+    .map((line, i) =>
+      h('tr', [
+        ...line.map(value => h('td', shownNumber(value))),
+        ...outputs.map(output => resultCell(output, arrays[output.key], i)),
+      ]),
     );
+  const head = h(
+    'thead',
+    h(
+      'tr',
+      names.map(name => h('th', name)),
+    ),
+  );
+  put('many-table', [
+    h('table', [head, h('tbody', rows)]),
+    more > 0 && h('p', `and ${countOf(more, 'more row', 'more rows')}`),
+  ]);
 }
-/** Several pictures: a table with the name of each and what the model says. */
-async function predictPictures(entry, key, chosen, rows) {
-  const type = CALLER_TYPES[tensorOf(entry, 'inputs', key).dtype];
+
+/** Several pictures: a table with the name of each and what the model says. @param {Input} input @param {File[]} chosen @param {number[][]} rows */
+export async function predictPictures(input, chosen, rows) {
+  const { entry, key, size } = input;
   const { inputs, outputs } = plan.entries[entry];
   if (Object.keys(inputs).length > 1) throw Error('This entry takes one picture at a time.');
-  const [output] = Object.keys(outputs);
-  const table = make('table', '');
-  const size = elementCount(outputRow(entry, output));
+  const output = outputOf(entry, Object.keys(outputs)[0]);
+  const lines = [];
   for (const [i, row] of rows.entries()) {
-    const found = await page.model.call(entry, { [key]: type.from(repeatedRow(entry, row)) });
-    const line = make('tr', '', table);
-    make('td', chosen[i].name, line);
-    make('td', cellText(entry, output, found[output].slice(0, size)), line, {
-      className: 'result',
-    });
+    const array = arrayOf(input, timesOf(entry) * size, at => row[at % size]);
+    const arrays = await page.model.call(entry, { [key]: array });
+    lines.push(h('tr', [h('td', chosen[i].name), resultCell(output, arrays[output.key], 0)]));
   }
-  $('pictures-table').replaceChildren(table);
-}
-/** As many times as an entry of a fixed number of rows takes. */
-function repeatedRow(entry, row) {
-  const { rows } = plan.entries[entry];
-  const count = rows && !rows.outputs ? rows.count : 1;
-  return Array.from({ length: count }, () => row).flat();
+  put('pictures-table', h('table', lines));
 }
 
-function cellText(entry, key, list) {
-  const values = Array.from(list);
-  if (values.length === 1) return oneText(entry, key, values[0]).split(' = ').at(-1);
+/** @param {Port} output @param {any} array @param {number} row */
+function resultCell(output, array, row) {
+  const { size } = output;
+  const values = /** @type {number[]} */ (Array.from(array.slice(row * size, (row + 1) * size)));
+  return h('td', resultText(output, values), { className: 'result' });
+}
+/** @param {Port} output @param {number[]} values */
+function resultText(output, values) {
+  if (values.length === 1) return oneText(output, values[0]).split(' = ').at(-1);
   if (!isClassCount(values.length)) return values.map(shownNumber).join(', ');
   const best = values.indexOf(Math.max(...values));
-  const sure = areShares(values) ? ` (${(100 * values[best]).toFixed(0)} %)` : '';
+  const sure = areShares(values) ? ` (${percent(values[best], 0)})` : '';
   return `${classNames(values.length)[best]}${sure}`;
 }
-const fieldNames = entry =>
-  Object.keys(plan.entries[entry].inputs).flatMap(key => {
-    const size = elementCount(inputRow(entry, key));
-    return columnNames(key) ?? Array.from({ length: size }, (_, i) => nameOf(key, i, size));
-  });

@@ -8,11 +8,20 @@ const MOST_POINTS = 2000;
 const LEAST = 1e-12;
 
 /**
- * `lines`: lists of [x, y]; the first in the accent colour. `dots`: points below them. `log`: a
- * logarithmic y axis. `range`: [low, high] of y.
+ * @typedef {[number, number]} Point x and y
+ * @typedef {{context: CanvasRenderingContext2D, width: number, height: number,
+ *   style: CSSStyleDeclaration}} Area
+ * @typedef {{left: number, right: number, low: number, high: number}} Axes
  */
-function plot(canvas, lines, { log = false, range, dots = [] } = {}) {
-  const height = y => (log ? Math.log10(Math.max(y, LEAST)) : y);
+
+/**
+ * @param {HTMLCanvasElement} canvas
+ * @param {Point[][]} lines the first in the accent colour
+ * @param {{log?: boolean, range?: Point, dots?: Point[]}} [options] `dots` are below the lines;
+ *   `log`: a logarithmic y axis; `range`: the lowest and highest y
+ */
+export function plot(canvas, lines, { log = false, range, dots = [] } = {}) {
+  const height = (/** @type {number} */ y) => (log ? Math.log10(Math.max(y, LEAST)) : y);
   const thinned = lines.map(line =>
     line.filter((_, i) => i % Math.ceil(line.length / MOST_POINTS) === 0),
   );
@@ -31,25 +40,25 @@ function plot(canvas, lines, { log = false, range, dots = [] } = {}) {
   drawDots(area, axes, dots, area.style.getPropertyValue('--warm'));
   thinned.forEach((line, i) => {
     const colour = area.style.getPropertyValue(i ? '--warm' : '--accent');
-    drawLine(
-      area,
-      axes,
-      line.map(([x, y]) => [x, height(y)]),
-      colour,
-    );
+    const points = line.map(([x, y]) => /** @type {Point} */ ([x, height(y)]));
+    drawLine(area, axes, points, colour);
   });
 }
 
-const areaOf = canvas => ({
-  width: canvas.clientWidth,
-  height: +canvas.getAttribute('height'),
-});
+/**
+ * Its size in the page. The attribute that says its height changes with the screen's resolution.
+ * @param {HTMLCanvasElement} canvas
+ */
+export function areaOf(canvas) {
+  canvas.dataset.height ??= canvas.getAttribute('height') ?? '150';
+  return { width: canvas.clientWidth, height: +canvas.dataset.height };
+}
 
-/** The empty canvas, in the screen's resolution. */
-function cleared(canvas) {
+/** The empty canvas, in the screen's resolution. @param {HTMLCanvasElement} canvas @returns {Area} */
+export function cleared(canvas) {
   const scale = devicePixelRatio;
   const { width, height } = areaOf(canvas);
-  const context = canvas.getContext('2d');
+  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext('2d'));
   canvas.style.height = `${height}px`;
   if (canvas.width !== width * scale) {
     canvas.width = width * scale;
@@ -60,17 +69,23 @@ function cleared(canvas) {
   return { context, width, height, style: getComputedStyle(canvas) };
 }
 
-/** Pixels from the left for a fraction of the x axis, from the top for a fraction of the y axis. */
-const across = ({ width }, share) => MARGIN.left + share * (width - MARGIN.left - MARGIN.right);
-const down = ({ height }, share) =>
+/** Pixels from the left for a share of the x axis. @param {{width: number}} area @param {number} share */
+export const across = ({ width }, share) =>
+  MARGIN.left + share * (width - MARGIN.left - MARGIN.right);
+/** Pixels from the top for a share of the y axis. @param {{height: number}} area @param {number} share */
+export const down = ({ height }, share) =>
   height - MARGIN.bottom - share * (height - MARGIN.bottom - MARGIN.top);
 
-/** The inverse: the fractions of the axes at a pixel. */
-const sharesAt = ({ width, height }, x, y) => [
+/**
+ * The inverse: the shares of the axes at a pixel.
+ * @param {{width: number, height: number}} area @param {number} x @param {number} y
+ */
+export const sharesAt = ({ width, height }, x, y) => [
   (x - MARGIN.left) / (width - MARGIN.left - MARGIN.right),
   (height - MARGIN.bottom - y) / (height - MARGIN.bottom - MARGIN.top),
 ];
 
+/** @param {Area} area @param {Axes} axes @param {boolean} log */
 function drawAxes(area, { left, right, low, high }, log) {
   const { context, width, height, style } = area;
   context.font = '12px system-ui';
@@ -94,6 +109,7 @@ function drawAxes(area, { left, right, low, high }, log) {
   context.textAlign = 'left';
 }
 
+/** @param {Area} area @param {Axes} axes @param {Point[]} line @param {string} colour */
 function drawLine(area, { left, right, low, high }, line, colour) {
   const { context } = area;
   context.strokeStyle = colour;
@@ -110,29 +126,29 @@ function drawLine(area, { left, right, low, high }, line, colour) {
   if (line.length === 1) drawDots(area, { left, right, low, high }, line, colour);
 }
 
+/** @param {Area} area @param {Axes} axes @param {Point[]} dots @param {string} colour */
 function drawDots(area, { left, right, low, high }, dots, colour) {
   const { context } = area;
   context.fillStyle = colour;
   for (const [x, y] of dots) {
     context.beginPath();
-    const place = [
-      across(area, (x - left) / (right - left || 1)),
-      down(area, (y - low) / (high - low || 1)),
-    ];
-    context.arc(...place, 2, 0, 2 * Math.PI);
+    const [column, row] = [(x - left) / (right - left || 1), (y - low) / (high - low || 1)];
+    context.arc(across(area, column), down(area, row), 2, 0, 2 * Math.PI);
     context.fill();
   }
 }
 
+/** @param {number} value */
 function shortNumber(value) {
   const size = Math.abs(value);
   const isLong = size >= 1e4 || (size > 0 && size < 1e-3);
   return isLong ? value.toExponential(0) : `${+value.toPrecision(2)}`;
 }
 
-/** A loss, for people: `0.123`, `4.30e-6`. */
-const lossText = loss => (Math.abs(loss) < 1e-3 ? loss.toExponential(2) : loss.toPrecision(3));
+/** A loss, for people: `0.123`, `4.30e-6`. @param {number} loss */
+export const lossText = loss =>
+  Math.abs(loss) < 1e-3 ? loss.toExponential(2) : loss.toPrecision(3);
 
-/** Steps a second, for people: `1,190`, `23.4`. */
-const speedText = perSecond =>
+/** Steps a second, for people: `1,190`, `23.4`. @param {number} perSecond */
+export const speedText = perSecond =>
   (+perSecond.toPrecision(3)).toLocaleString('en', { maximumFractionDigits: 2 });

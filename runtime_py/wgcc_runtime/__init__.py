@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wgcc_runtime.writing import write
 
 # The only place of the version: both Python packages and every bundle take it from here.
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Imported at first use, so that the compiler can import `wgcc_runtime.initial` alone.
 _MODULES = {

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import wgcc_runtime
+from kernel_families import family
 from wgcc.access.model import Access, access_of
 from wgcc.compiler import Compiled, compile_file
 from wgcc.evaluate import Session
@@ -47,11 +48,11 @@ model Cached {
 
 
 def launches(path: Path, entry: str, sizes: dict[str, int]) -> dict[str, tuple[Launch, Access]]:
-    """Each kernel of attention by the name of its template."""
+    """Each kernel of attention by its family."""
     found = {}
     for dispatch in compile_file(path, sizes=sizes).schedule.entries[entry].dispatches:
         launch = dispatch.launches["gpu"]
-        name = launch.kernel.template.removesuffix(".wgsl.jinja")
+        name = family(launch)
         if name.startswith("attention"):
             found[name] = launch, access_of(render(launch.kernel), launch.grid)
     return found

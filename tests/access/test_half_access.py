@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from adapters import ROOT
+from kernel_families import is_product
 from test_gpt_traffic import MODEL
 from test_product_access import check
 from wgcc.access.devices import DEVICES
 from wgcc.access.model import Access, access_of
-from wgcc.cli.kernel_facts import kernel_facts
+from wgcc.cli.commands.show.kernel_facts import kernel_facts
 from wgcc.compiler import compile_file
 from wgcc.schedule.kernel import Launch
 from wgcc.schedule.kernels.render import render
@@ -52,7 +53,7 @@ def step(path: Path) -> Step:
         found.times = [
             t + access.seconds[d.name] for t, d in zip(found.times, DEVICES, strict=True)
         ]
-        if is_new and launch.kernel.template.startswith("matmul"):
+        if is_new and is_product(launch):
             found.products.append(access)
             found.workgroup_bytes += launch.kernel.workgroup_bytes
     return found

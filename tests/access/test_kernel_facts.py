@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli_runs import run
-from wgcc.cli.kernel_facts import kernel_facts
+from wgcc.cli.commands.show.kernel_facts import kernel_facts
 from wgcc.compiler import compile_file
 from wgcc.schedule.kernel import Kernel, WorkgroupVariable
 

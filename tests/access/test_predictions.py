@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from adapters import ROOT
 from wgcc.access.devices import DEVICES
-from wgcc.cli.bench_text import bench_text
-from wgcc.cli.predictions import predicted_ms
+from wgcc.cli.commands.bench.text import bench_text, predicted_ms
 from wgcc_runtime import load_plan
 
 BUNDLE = ROOT / "tests" / "golden" / "regression"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from adapters import ROOT
+from kernel_families import is_product
 from wgcc.access.model import Access, access_of
 from wgcc.compiler import compile_file
 from wgcc.schedule.kernels.render import render
@@ -34,43 +35,23 @@ model Square {
 """
 LARGE, ENOUGH_WORKGROUPS = 1 << 20, 64
 MOST_SECTORS, LEAST_USEFUL = 1.3, 0.85
-
-
-# Products of more operations than LARGE that touch more sectors, and how many more they may: rows
-# of 65 or 52 elements begin inside of sectors; ids decide which rows of a table are added to a
-# product; tiles of few rows and columns, for a long inner axis, read short pieces.
-MORE_SECTORS = {
-    "c": {"d.head.w": 1.31, "d.head.reshape": 1.56},
-    "chargpt": {"blocks.0.x": 2.05, "d.blocks.1.attn.out.w": 1.35},
-    "lora": {
-        "d.base.blocks.1.attn.reshape_5.matmul": 1.51,
-        "d.base.blocks.1.norm1.rms_norm.matmul": 1.40,
-    },
-    "mamba": {
-        "x_2": 1.69,
-        "d.transpose.transpose": 1.35,
-        "d.blocks.1.mix.out_proj.w": 1.35,
-        "d.blocks.1.mix.u_2": 1.34,
-        "d.blocks.1.mix.x_proj.w": 1.42,
-    },
-}
+# From so many operations on, a product reads whole sectors, but for the edges of its rows.
+VERY_LARGE, MOST_OF_VERY_LARGE = 10 << 20, 1.05
+# A single one below: rows of 65 or 52 elements begin inside of sectors; ids decide which rows of a
+# table are added to a product; tiles of few rows and columns, for a long inner axis, read short
+# pieces. All large ones of a model together touch few more than they need.
+MOST_OF_LARGE, MOST_OF_ALL_LARGE = 2.1, 1.2
 
 
 def products(path: Path, sizes: dict[str, int] | None = None) -> Iterator[Access]:
     """The model of each product of a training step; equal dispatches come once."""
-    return (access for _, access in labelled(path, sizes))
-
-
-def labelled(path: Path, sizes: dict[str, int] | None = None) -> Iterator[tuple[str, Access]]:
-    """The same with their names."""
     known = set()
     for dispatch in compile_file(path, sizes=sizes or {}).schedule.entries["train"].dispatches:
         launch = dispatch.launches["gpu"]
-        if launch.kernel.template.startswith("matmul") and launch not in known:
+        if is_product(launch) and launch not in known:
             known.add(launch)
             bound = [region.bytes for region in dispatch.regions]
-            text = render(launch.kernel)
-            yield dispatch.label, access_of(text, launch.grid, dispatch.flops, bound)
+            yield access_of(render(launch.kernel), launch.grid, dispatch.flops, bound)
 
 
 def check(found: list[Access]) -> None:
@@ -88,14 +69,14 @@ def check(found: list[Access]) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_products_of_models(model: str) -> None:
-    found = list(labelled(ROOT / model))
-    check([access for _, access in found])
-    name = Path(model).parent.name if "examples" in model else Path(model).stem
-    more = {
-        n: a.sector_ratio for n, a in found if a.flops > LARGE and a.sector_ratio > MOST_SECTORS
-    }
-    known = MORE_SECTORS.get(name, {})
-    assert more.keys() <= known.keys() and all(more[n] <= known[n] for n in more), more
+    found = list(products(ROOT / model))
+    check(found)
+    large = [access for access in found if access.flops > LARGE]
+    for access in large:
+        is_very_large = access.flops > VERY_LARGE
+        assert access.sector_ratio <= (MOST_OF_VERY_LARGE if is_very_large else MOST_OF_LARGE)
+    least = sum(site.ideal for access in large for site in access.sites)
+    assert large and sum(access.sectors for access in large) <= MOST_OF_ALL_LARGE * least
 
 
 def test_products_of_a_large_gpt() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import wgcc_runtime
 from adapters import ROOT
+from kernel_families import family
 from tint_compiler import compile_all
 from wgcc.access.model import Access, access_of
 from wgcc.compiler import Compiled, compile_file
@@ -131,12 +132,12 @@ def test_reductions_of_models(model: str) -> None:
     """Batch statistics, and gradients of norms."""
     path = ROOT / ("examples/cnn/model.wg" if model == "cnn" else "tests/bench/models/c.wg")
     found = launches(compile_file(path, sizes=GPT if model == "gpt" else {}), "train")
-    columns = [launch for launch in found if launch.kernel.template == "columns.wgsl.jinja"]
+    columns = [launch for launch in found if family(launch) == "columns"]
     assert columns
     for launch in columns:
         figures, constants = access(launch), dict(launch.kernel.constants)
         assert figures.sector_ratio <= MOST_SECTORS and figures.bank_conflicts == 1
         is_large = constants["OUTER"] * constants["INNER"] >= LARGE
         assert not is_large or figures.workgroups >= ENOUGH_WORKGROUPS
-    rows = [launch for launch in found if launch.kernel.template == "rows.wgsl.jinja"]
+    rows = [launch for launch in found if family(launch) == "rows"]
     assert all(access(launch).sector_ratio <= MOST_SECTORS for launch in rows)

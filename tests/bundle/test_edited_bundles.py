@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 
 import wgcc_runtime
 from web_stacks import run_job
+from wgcc.cli.commands.verify.stacks import StackError
 from wgcc.cli.group import cli
-from wgcc.cli.stacks import StackError
 from wgcc_runtime import WgccError, WgccWarning
 
 MODEL = """dim B = 4

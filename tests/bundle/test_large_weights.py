@@ -82,7 +82,7 @@ def test_values_that_weights_replace_are_not_drawn(
 
     monkeypatch.setattr(wgcc_runtime.initial, "initial_values", counted)
     program = compile_file(model).program
-    values = InitialValues(program, read_weights(tmp_path / "w.safetensors", program)[0])
+    values = InitialValues(program, read_weights(tmp_path / "w.safetensors", program))
     assert list(values) == ["w"]
     assert (values["w"] == 1).all()
     assert not drawn
@@ -97,7 +97,7 @@ def test_a_build_holds_given_weights_once(tmp_path: Path, monkeypatch: pytest.Mo
     save_file({"w": np.full((3000, 1500), 0.5, np.float32)}, given)
     compiled = compile_file(tmp_path / "model.wg", twin=False)
     tracemalloc.start()
-    files = compiled.files(read_weights(given, compiled.program)[0])
+    files = compiled.files(read_weights(given, compiled.program))
     compiled_bytes = sum(len(data) for name, data in files.items() if name != emit.WEIGHTS)
     write_files(files, tmp_path / "bundle")
     peak = tracemalloc.get_traced_memory()[1]

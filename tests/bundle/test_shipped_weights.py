@@ -13,7 +13,7 @@ import wgcc_runtime
 from adapters import ROOT
 from cli_runs import run
 from web_stacks import run_job, verify
-from wgcc.cli.stacks import StackError
+from wgcc.cli.commands.verify.stacks import StackError
 from wgcc_runtime.errors import WgccError
 
 # A folded constant, state and f16 as well as plain parameters; the seed is not 0, and not in state.

@@ -76,7 +76,7 @@ def test_what_is_not_read_is_refused(text: str) -> None:
 
 def test_tokens_have_kinds_places_and_depths() -> None:
     text = "f(`a${ b }`, /c/) // d\n+ 'e'"
-    tokens = tokenize(text)
+    tokens = list(tokenize(text))
     assert [(token.kind, token.text, token.depth) for token in tokens] == [
         ("name", "f", 0), ("sign", "(", 0), ("template", "`a${", 1), ("name", "b", 2),
         ("template", "}`", 1), ("sign", ",", 1), ("regex", "/c/", 1), ("sign", ")", 0),

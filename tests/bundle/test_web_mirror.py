@@ -22,7 +22,12 @@ from test_runtime_plan import MALFORMED
 from test_twin_plan import MALFORMED as MALFORMED_TWINS
 from test_twin_plan import plan_with_twin
 from web_stacks import NODE, run_node, tool
-from wgcc.bundle.runtime_js import readable_files, runtime_files, runtime_modules
+from wgcc.bundle.runtime_js import (
+    page_modules,
+    readable_files,
+    runtime_files,
+    runtime_modules,
+)
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.initial import initial_values
 from wgcc_runtime.plan import read_plan
@@ -206,7 +211,7 @@ def test_sizes(joined: Path) -> None:
         assert size <= most, name
         shown = re.search(rf"^\| `{name}` \|.*\| ([\d.]+) KB \|$", readme, re.MULTILINE)
         assert shown and abs(float(shown[1]) - size / 1024) < 0.2, f"{name}: {size / 1024:.1f} KB"
-    page = [RUNTIME / "page" / f"{name}.js" for name in ("plot", "data", "needs", "page")]
+    page = [RUNTIME / "page" / f"{name}.js" for name in ("plot", "invented", "problems", "state")]
     assert minified(*page) <= 5 * 1024
 
 
@@ -217,7 +222,8 @@ def test_types_of_the_runtime(form: str, joined: Path, tmp_path: Path) -> None:
         "module": "nodenext", "types": [], "resolveJsonModule": True,
         "lib": ["es2024", "esnext.disposable", "dom", "dom.iterable", "dom.asynciterable"],
     }  # fmt: skip
-    folder, names = (RUNTIME, runtime_modules()) if form == "modules" else (joined, runtime_files())
+    modules = [*runtime_modules(), *page_modules(), "page/places.d.ts"]
+    folder, names = (RUNTIME, modules) if form == "modules" else (joined, [*runtime_files()])
     files = [str(folder / name) for name in names]
     config = tmp_path / "tsconfig.json"
     config.write_text(json.dumps({"compilerOptions": options, "files": files}))

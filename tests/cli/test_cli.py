@@ -14,7 +14,8 @@ import pytest
 
 from adapters import ROOT
 from cli_runs import MODEL, WRONG, run
-from wgcc.cli import group as cli_group
+from wgcc import __version__
+from wgcc.cli import failures
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "runtime_py")))}
 
@@ -27,7 +28,7 @@ def model(tmp_path: Path) -> str:
 
 
 def test_help_names_the_commands() -> None:
-    # It is fast because of what it does not import, which test_architecture.py checks.
+    # It is fast because of what it does not import, which test_lazy_imports.py checks.
     done = subprocess.run(
         [sys.executable, "-m", "wgcc", "--help"],
         capture_output=True,
@@ -61,7 +62,7 @@ def test_completion_offers_commands() -> None:
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "--version")
-    assert (code, out) == (0, "wgcc 0.1.0\n")
+    assert (code, out) == (0, f"wgcc {__version__}\n")
 
 
 def test_a_misspelt_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,7 +176,7 @@ class TestFailures:
         def fail(*_: object, **__: object) -> None:
             raise TestFailures.error
 
-        monkeypatch.setattr("wgcc.cli.checking.check_file", fail)
+        monkeypatch.setattr("wgcc.cli.commands.check.checking.check_file", fail)
         return model
 
     error: BaseException
@@ -198,7 +199,7 @@ class TestFailures:
     def test_a_numeric_check_that_failed(
         self, failing: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        TestFailures.error = click.exceptions.Exit(cli_group.CHECK_FAILED)
+        TestFailures.error = click.exceptions.Exit(failures.CHECK_FAILED)
         assert run(capsys, "check", failing)[0] == 3
 
 

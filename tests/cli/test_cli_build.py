@@ -12,6 +12,9 @@ from safetensors.numpy import load_file, save_file
 
 from cli_runs import MODEL, WRONG, run
 from wgcc.cli import main
+from wgcc.cli.commands.show import IR_STAGES, STEP_STAGES
+from wgcc.passes import pipeline as passes
+from wgcc.schedule import steps
 
 
 @pytest.fixture
@@ -155,7 +158,7 @@ class TestBuild:
                 raise KeyboardInterrupt
             Path(model).write_text(saves.pop(0))
 
-        monkeypatch.setattr("wgcc.cli.build.time.sleep", sleep)
+        monkeypatch.setattr("wgcc.cli.commands.build.time.sleep", sleep)
         code, _, err = run(capsys, "build", model, "-o", str(tmp_path / "out"), "--watch")
         assert code == 130
         assert "13 parameters" in err and "25 parameters" in err and "unknown name `tahn`" in err
@@ -177,7 +180,13 @@ class TestShow:
             ("opt", "sgd_update("),
             ("expanded", "matmul("),
             ("simplified", "matmul("),
+            ("placed", "at params[64:"),
+            ("products", "matmul("),
+            ("own-gradients", "%d.g.w.copy: f32[3, 1] = copy("),
             ("prepared", "%d.g.w.copy: f32[3, 1] = copy("),
+            ("groups", "kernel 0 "),
+            ("exchange", "gradients are complete before %"),
+            ("slots", "temp0[0:"),
             ("fused", "workgroups of"),
             ("fused", "; stored because it is a result of the entry"),
             ("fused", "d.f.b: is a bias gradient: sums the columns that the product loads; stored"),
@@ -190,6 +199,9 @@ class TestShow:
     ) -> None:
         code, out, err = run(capsys, "show", model, "--stage", stage)
         assert (code, err) == (0, "") and text in out
+
+    def test_every_pass_and_step_leads_to_a_stage(self) -> None:
+        assert (IR_STAGES, STEP_STAGES) == (passes.STAGES, steps.STAGES)
 
     def test_overview_is_the_same_of_model_and_bundle(
         self, model: str, bundle: str, capsys: pytest.CaptureFixture[str]

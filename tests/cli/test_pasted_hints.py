@@ -12,16 +12,19 @@ from click.testing import CliRunner
 from adapters import ROOT
 from wgcc.cli.data import DataOptions
 from wgcc.cli.group import cli
+from wgcc_runtime.errors import WgccError
 
 CASES = ROOT / "tests" / "data_cases"
 
 
 def test_the_hint_for_columns_can_be_pasted() -> None:
     case = json.loads((CASES / "quoted_columns.expected.json").read_text(encoding="utf-8"))
-    hint = case["error"].partition("choose its columns with ")[2]
+    model = json.loads((CASES / case["model"]).read_text(encoding="utf-8"))
+    with pytest.raises(WgccError) as caught:
+        DataOptions().read(CASES / case["source"], model)
+    hint = caught.value.message.partition("choose its columns with ")[2]
     option, names = shlex.split(hint)
     assert option == "--columns"
-    model = json.loads((CASES / case["model"]).read_text(encoding="utf-8"))
     model["entries"]["train"]["inputs"]["x"]["shape"] = [2, 3]
     data = DataOptions(columns=names, target="label").read(CASES / case["source"], model)
     assert data.arrays["x"].tolist() == [[1.5, 2, 3], [2.5, 3, 4]]

@@ -286,7 +286,7 @@ def test_doctor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wgcc_runtime.device.adapters", list)
     result = wgcc("doctor")
     assert (result.exit_code, "mesa-vulkan-drivers" in result.stderr) == (0, True)
-    monkeypatch.setattr("wgcc.cli.doctor._version", lambda _: None)
+    monkeypatch.setattr("wgcc.cli.commands.doctor._version", lambda _: None)
     assert wgcc("doctor").exit_code == 1
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from adapters import ROOT
+from wgcc_runtime.data.problems import DataError
 from wgcc_runtime.data.read import read_data
 from wgcc_runtime.errors import WgccError
 
@@ -44,6 +45,9 @@ def reading(
     """What was read; with a share of held-out rows, the rows to train with, and `held`."""
     try:
         data = read_data(source, model, **options)
+    except DataError as error:
+        assert error.code == "data"
+        return {"error": {"problem": error.problem, "place": error.place, "values": error.values}}
     except WgccError as error:
         assert error.code == "data"
         return {"error": error.message}

@@ -194,11 +194,11 @@ def test_a_resumed_training_has_the_same_options(tmp_path: Path) -> None:
 
 
 def test_the_command_to_resume_repeats_how_data_is_read() -> None:
+    from wgcc.cli.commands.train import TrainingJob
     from wgcc.cli.data import DataOptions
-    from wgcc.cli.train import Job
 
     reading = DataOptions("price", "a b,c", True, "mean", ",", "drop", {"lr": 0.5})
-    job = Job(
+    job = TrainingJob(
         Path("b"), Path("d.csv"), reading, "train", 9, 1, Path("o"), None, None, None, None, None,
         None, True, 0.25,
     )  # fmt: skip

@@ -14,8 +14,11 @@ from onnx import helper, numpy_helper
 import wgcc_runtime
 from cli_runs import run
 from wgcc.from_onnx.convert import Wishes, convert_file
+from wgcc.from_onnx.size_expressions import Expression, explain, fill, skeleton
 from wgcc.from_onnx.size_forms import form_of
-from wgcc.from_onnx.size_tokens import explain, fill, tokens
+from wgcc.syntax import ast
+from wgcc.syntax.print_source import expression_text, print_source
+from wgcc.syntax.templates import NOWHERE, parsed
 
 node = helper.make_node
 Ports = dict[str, tuple[int, list[Any]]]
@@ -293,21 +296,23 @@ def test_numbers_are_explained_by_sizes() -> None:
     }  # fmt: skip
     for numbers, wanted in cases.items():
         found = explain(numbers, sizes)
-        assert (
-            found if isinstance(found, type(None)) else str(getattr(found, "text", found))
-        ) == wanted
+        text = expression_text(found.tree) if isinstance(found, Expression) else str(found)
+        assert text == str(wanted)
 
 
-def test_numbers_in_a_text() -> None:
-    text = "y2 = reshape(x[0 : 7], [7, 1]) * 7 + 1.5e-07 * f(0..7)  // node 7"
-    assert tokens(text)[1] == [0, 7, 7, 1, 7, 0, 7]
-    sizes = [{"n": 7}, {"n": 8}]
-    meanings = [explain((n, n + (n == 7)), sizes) for n in tokens(text)[1]]
-    longer = [explain((n, n + (n == 7)), [{"n": 6}, {"n": 7}]) for n in tokens(text)[1]]
-    assert fill(text, meanings) == (  # type: ignore[arg-type]
-        "y2 = reshape(x[0 : n], [n, 1]) * n + 1.5e-07 * f(0..n)  // node 7"
-    )
-    assert "* (n + 1) +" in fill(text, longer)  # type: ignore[arg-type]
+def test_numbers_of_a_program() -> None:
+    file = parsed("const y2 = reshape(x[0 : 7], [7, 1]) * 7 + 1.5e-07 * f(0..7) + f32([7.0, 7.5])")
+    found = skeleton(file)
+    assert found.numbers == [0, 7, 7, 1, 7, 0, 7] and len(found.lists) == 1
+    for sizes, wanted in (
+        ([{"n": 7}, {"n": 8}], "reshape(x[0 : n], [n, 1]) * n + 1.5e-07 * f(0..n) + z"),
+        ([{"n": 6}, {"n": 7}], "[n + 1, 1]) * (n + 1) + 1.5e-07 * f(0..n + 1) + z"),
+    ):
+        meanings = [explain((n, n + (n == 7)), sizes) for n in found.numbers]
+        remarks = {file.items[0]: "node"}
+        filled = fill(file, meanings, [ast.Name(NOWHERE, "z")], remarks)  # type: ignore[arg-type]
+        assert wanted in print_source(filled)
+        assert remarks[filled.items[0]] == "node", "remarks follow the statements that changed"
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -329,13 +334,12 @@ def test_tables_that_have_a_formula(seed: int) -> None:
         if form is None:
             assert table.ndim == 3 and table[0, 0, -1] == table[0, -1, 0]
             continue
-        text = form.text([str(size) for size in table.shape])
+        text = expression_text(form.tree([ast.Int(NOWHERE, size) for size in table.shape]))
         np.testing.assert_array_equal(np.broadcast_to(evaluated(text), table.shape), table)
 
 
 def evaluated(text: str) -> Any:
     """The few functions that formulas use, in numpy."""
-    import re
 
     class Type:
         def __init__(self, kind: Any) -> None:
@@ -352,7 +356,9 @@ def evaluated(text: str) -> Any:
         "arange": np.arange, "reshape": np.reshape, "expand": np.broadcast_to,
         "where": np.where, "f32": Type(np.float32), "i32": Type(np.int32),
     }  # fmt: skip
-    return eval(re.sub(r"\bnot \(", "~(", text), {"__builtins__": {}}, names)
+    is_negated = text.startswith("not ")
+    found = eval(text.removeprefix("not "), {"__builtins__": {}}, names)
+    return ~found if is_negated else found
 
 
 @pytest.mark.parametrize("seed", range(10))

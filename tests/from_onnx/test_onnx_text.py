@@ -34,7 +34,7 @@ def test_scopes_of_metadata_become_layers() -> None:
 def test_names_of_functions() -> None:
     text = text_of("bert")
     assert "attn: AttentionBlock" in text and "norm_layer: LayerNorm" in text
-    assert "layers[2]: Layer" in text and "tanh_out = tanh(" in text
+    assert "layers[2]: Layer" in text and "split_out, split_out_2" in text_of("gpt")
     assert "attention_2" not in text and "norm_2" not in text
     for name in ("gpt", "gpt_dynamo", "bert"):
         assert "q = rearrange(" in text_of(name) and "attention(q, k, v" in text_of(name)

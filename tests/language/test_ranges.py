@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from elaborated import only, problems, program
-from wgcc.elaborate.index_ranges.interval_rules import intervals
+from wgcc.elaborate.index_ranges.intervals import intervals
 from wgcc.evaluate import OutOfRangeError, Session, evaluate
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, TensorType, Value

@@ -19,11 +19,11 @@ from read_ir import program_of, read_graphs
 from test_repeat_kernels import compiled
 from web_stacks import run_job, verify
 from wgcc.bundle.folder import write_files
-from wgcc.cli.drawing import plan_drawing
-from wgcc.cli.fused import fused_text
-from wgcc.cli.kernel_facts import kernel_facts
-from wgcc.cli.overview import overview
-from wgcc.cli.subject import Subject
+from wgcc.cli.commands.show.drawing import plan_drawing
+from wgcc.cli.commands.show.fused import fused_text
+from wgcc.cli.commands.show.kernel_facts import kernel_facts
+from wgcc.cli.commands.show.overview import overview
+from wgcc.cli.commands.show.subject import Subject
 from wgcc.compiler import Compiled, compile_program
 from wgcc.errors import Diagnostics, Source
 from wgcc_runtime.plan import Twin, read_plan

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import wgcc_runtime
+from kernel_families import family
 from tint_compiler import compile_all
 from wgcc.access.model import access_of
 from wgcc.compiler import Compiled, compile_file
@@ -127,22 +128,21 @@ def test_tint_accepts_the_kernels(bundle: Path) -> None:
 
 
 def launches(folder: Path, rows: int, width: int, count: int) -> dict[str, Launch]:
-    """Those of the table's gradient, by template."""
+    """Those of the table's gradient, by family."""
     path = folder / "table.wg"
     path.write_text(TABLE.format(rows=rows, width=width, count=count), encoding="utf-8")
     found = (d.launches["gpu"] for d in compile_file(path).schedule.entries["train"].dispatches)
-    wanted = ("sort.wgsl.jinja", "merge_ids.wgsl.jinja", "id_sums.wgsl.jinja")
-    return {x.kernel.template: x for x in found if x.kernel.template in wanted}
+    return {family(x): x for x in found if family(x) in ("sort", "merge_ids", "id_sums")}
 
 
 def test_work_is_that_of_the_ids_and_one_write_of_the_table(tmp_path: Path) -> None:
     width, count = 256, 3000
     small, large = (launches(tmp_path, rows, width, count) for rows in (4096, 32768))
-    for template in ("sort.wgsl.jinja", "merge_ids.wgsl.jinja"):
-        assert small[template].grid == large[template].grid
-        assert small[template].iterations == large[template].iterations
+    for name in ("sort", "merge_ids"):
+        assert small[name].grid == large[name].grid
+        assert small[name].iterations == large[name].iterations
     for rows, found in ((4096, small), (32768, large)):
-        launch = found["id_sums.wgsl.jinja"]
+        launch = found["id_sums"]
         constants = dict(launch.kernel.constants)
         # Every element of the table has one thread, once.
         tile = constants["TILE"] * constants["COLUMNS"]
@@ -156,10 +156,8 @@ def test_work_is_that_of_the_ids_and_one_write_of_the_table(tmp_path: Path) -> N
 
 def test_sums_load_whole_sectors(tmp_path: Path) -> None:
     found = launches(tmp_path, 32000, 768, 2048)
-    assert found.keys() == {"sort.wgsl.jinja", "id_sums.wgsl.jinja"}
-    figures = access_of(
-        render(found["id_sums.wgsl.jinja"].kernel), found["id_sums.wgsl.jinja"].grid
-    )
+    assert found.keys() == {"sort", "id_sums"}
+    figures = access_of(render(found["id_sums"].kernel), found["id_sums"].grid)
     assert figures.sector_ratio <= 1.3 and figures.bank_conflicts == 1
     assert figures.workgroups >= 64 and figures.registers <= 32
 
@@ -167,7 +165,7 @@ def test_sums_load_whole_sectors(tmp_path: Path) -> None:
 def test_a_tied_table_is_added_to_as_it_is_stored(compiled: Compiled) -> None:
     """Not to the transpose of the output layer's gradient, which would be read by columns."""
     launch = compiled.schedule.entries["tied"].dispatches[-1].launches["gpu"]
-    assert launch.kernel.template == "id_sums.wgsl.jinja" and len(launch.kernel.bindings) == 5
+    assert family(launch) == "id_sums" and len(launch.kernel.bindings) == 5
     assert access_of(render(launch.kernel), launch.grid).sector_ratio <= 1.3
 
 

@@ -11,6 +11,7 @@ import pytest
 import wgcc_runtime
 from building import build
 from judging import SIGMAS, Array, chi_square, correlation
+from kernel_families import family
 from tint_compiler import compile_all
 from wgcc.access.model import access_of
 from wgcc.compiler import compile_file
@@ -164,7 +165,7 @@ def test_top_p_looks_through_a_row_once_for_its_maximum(tmp_path: Path) -> None:
     (launch,) = (
         dispatch.launches["gpu"]
         for dispatch in dispatches
-        if dispatch.launches["gpu"].kernel.template == "select.wgsl.jinja"
+        if family(dispatch.launches["gpu"]) == "select"
     )
     sites = access_of(render(launch.kernel), launch.grid).sites
     loads = sum(site.accesses for site in sites if not site.is_store and site.accesses > 4)

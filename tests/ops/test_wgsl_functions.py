@@ -15,10 +15,10 @@ import pytest
 from op_samples import build
 from tint_compiler import compile_all
 from wgcc.ops import OPS, Op
-from wgcc.ops.exp_tail import reference as exp_tail
+from wgcc.ops.dtypes import FOLDER, source_of
 from wgcc.ops.random import erfinv_array, normal_array, threefry, uniform_array
 from wgcc.ops.registry import Pointwise
-from wgcc.ops.wgsl_functions import FOLDER, source_of
+from wgcc.ops.unary import reference as exp_tail
 
 # |a-b| / (1+|b|), the documented accuracy.
 TOLERANCE = 1e-5

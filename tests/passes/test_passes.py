@@ -22,9 +22,8 @@ from wgcc.passes.autograd import autograd
 from wgcc.passes.expand import expand
 from wgcc.passes.hoist import hoist
 from wgcc.passes.optimizer import optimizer
+from wgcc.passes.pipeline import PREPARED, SIMPLIFIED, run_passes
 from wgcc.passes.simplify import simplify
-from wgcc.schedule.layout import lay_out
-from wgcc.schedule.prepare.prepare import prepare
 
 FOLDER = ROOT / "tests" / "filetests"
 
@@ -34,8 +33,8 @@ def optimizer_of_entry(graph: Graph) -> Graph:
 
 
 def prepare_entry(graph: Graph) -> Graph:
-    program = program_of(graph)
-    return prepare(program, lay_out(program)).entries[graph.name]
+    prepared = run_passes(program_of(graph), until=PREPARED, since=SIMPLIFIED)
+    return prepared.entries[graph.name]
 
 
 GRAPH_PASSES: Mapping[str, Callable[[Graph], Graph]] = {

@@ -13,7 +13,7 @@ from building import build
 from deep_models import GPT, MLP, batch_for, write
 from tint_compiler import compile_all
 from web_stacks import build_web, run_job
-from wgcc.cli.stacks import StackError
+from wgcc.cli.commands.verify.stacks import StackError
 from wgcc.compiler import compile_file
 
 HALF = "precision = f16"

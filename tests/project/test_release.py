@@ -47,6 +47,15 @@ def installed(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return programs
 
 
+def install_packed(package: Path, app: Path) -> None:
+    """Packs a folder as npm publishes it, and installs that file into an app of its own."""
+    app.mkdir()
+    (app / "package.json").write_text(json.dumps({"private": True, "type": "module"}))
+    run("npm", "pack", "--pack-destination", str(app), folder=package)
+    (packed,) = app.glob("*.tgz")
+    run("npm", "install", "--offline", "--no-audit", "--no-fund", packed.name, folder=app)
+
+
 def run(*command: str, folder: Path | None = None) -> str:
     """Without this checkout on the path of modules."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -113,12 +122,33 @@ def test_an_installed_wgcc_builds_trains_and_packs(installed: Path, tmp_path: Pa
     run(wgcc, "build", "mine/model.wg", "-o", "mine/bundle", folder=tmp_path)
     command = ("mine/bundle", "mine/train.safetensors", "--steps", "3", "--device", "wasm")
     run(wgcc, "train", *command, folder=tmp_path)
-    app = tmp_path / "app"
-    app.mkdir()
-    (app / "package.json").write_text(json.dumps({"private": True, "type": "module"}))
+    install_packed(tmp_path / "bundle", tmp_path / "app")
     package = json.loads((tmp_path / "bundle" / "package.json").read_text())
-    (app / "main.js").write_text(SCRIPT.replace("NAME", package["name"]))
-    run("npm", "pack", "--pack-destination", str(app), folder=tmp_path / "bundle")
-    (packed,) = app.glob("*.tgz")
-    run("npm", "install", "--offline", "--no-audit", "--no-fund", packed.name, folder=app)
-    assert json.loads(run("node", "main.js", folder=app)) == [100, True]
+    (tmp_path / "app" / "main.js").write_text(SCRIPT.replace("NAME", package["name"]))
+    assert json.loads(run("node", "main.js", folder=tmp_path / "app")) == [100, True]
+
+
+def test_the_npm_package_of_the_runtime_opens_a_bundle(installed: Path, tmp_path: Path) -> None:
+    """As its page says, from the file that npm would publish."""
+    (tmp_path / "model.wg").write_bytes(MODEL.read_bytes())
+    run(str(installed / "wgcc"), "build", "model.wg", "-o", "bundle", folder=tmp_path)
+    run(str(installed / "python"), "-m", "wgcc.bundle.npm_runtime", "npm", folder=tmp_path)
+    package = json.loads((tmp_path / "npm" / "package.json").read_text())
+    assert package["version"] == wgcc_runtime.__version__
+    assert (tmp_path / "npm" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+    app = tmp_path / "app"
+    install_packed(tmp_path / "npm", app)
+    assert sorted(path.name for path in (app / "node_modules" / package["name"]).iterdir()) == [
+        "LICENSE", "README.md", "package.json", "wgcc", "wgcc.d.ts", "wgcc.js",
+    ]  # fmt: skip
+    (tmp_path / "bundle").rename(app / "bundle")
+    (block,) = re.findall(r"```js\n(.*?)```", (tmp_path / "npm" / "README.md").read_text(), re.S)
+    (app / "main.js").write_text(block)
+    assert run("node", "main.js", folder=app) == "100 true\n"
+
+
+def test_a_release_has_one_version_and_a_dated_heading() -> None:
+    """A tag is all that a release takes: nothing is replaced by hand afterwards."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    (newest, *_) = re.findall(r"^## (.*)$", text, re.M)
+    assert re.fullmatch(re.escape(wgcc_runtime.__version__) + r" \(\d{4}-\d\d-\d\d\)", newest)

@@ -19,9 +19,9 @@ from wgcc.ir.index import (
     variable,
 )
 from wgcc.ir.program import Program
+from wgcc.passes.dataflow import Flow, operand_places
 from wgcc.passes.pipeline import run_passes
 from wgcc.schedule.codegen.hoist import Hoist
-from wgcc.schedule.dataflow import Flow, operand_places
 
 Numbers = Mapping[str, int]
 

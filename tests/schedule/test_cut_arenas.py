@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import wgcc.schedule.layout as layout
-import wgcc.schedule.prepare.prepare as prepare
+import wgcc.passes.lay_out as lay_out
+import wgcc.passes.prepare.join_arenas as join_arenas
 import wgcc_runtime
 from building import TWIN
 from wgcc.compiler import Compiled, compile_file
@@ -78,7 +78,7 @@ def compiled(folder: Path, words: int | None = None) -> Compiled:
     path.write_text(MODEL, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         if words:
-            patch.setattr(layout, "CUT_WORDS", words)
+            patch.setattr(lay_out, "CUT_WORDS", words)
         return compile_file(path)
 
 
@@ -166,7 +166,7 @@ def test_the_norm_of_a_vector_of_prime_length(
     tmp_path: Path, machine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """10,763 numbers side by side cannot be divided: most of them are, and a rest."""
-    monkeypatch.setattr(prepare, "LONG_VECTOR", 8192)
+    monkeypatch.setattr(join_arenas, "LONG_VECTOR", 8192)
     path = tmp_path / "model.wg"
     path.write_text(LONG, encoding="utf-8")
     built = compile_file(path)

@@ -24,8 +24,8 @@ from executed_lines import executed_lines, growth
 from random_models.judge import judge
 from wgcc.compiler import Compiled, compile_file
 from wgcc.ir.graph import TensorType, Value
+from wgcc.ir.iteration_space import flat_space, reduction_space
 from wgcc.schedule.fuse.candidates import Candidates, falling
-from wgcc.schedule.fuse.iteration_space import flat_space, reduction_space
 from wgcc.schedule.fuse.precedence import Precedence
 from wgcc.schedule.kernel import ALIGNMENT, Binding, Dispatch, Kernel, Launch, Place
 from wgcc.schedule.kernels.access import share_access

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kernel_families import family, is_product
 from wgcc.compiler import compile_file
 from wgcc.schedule.kernel import EntrySchedule
 
@@ -40,25 +41,23 @@ def training(tmp_path: Path, text: str) -> EntrySchedule:
     return compile_file(path).schedule.entries["train"]
 
 
-def kinds(entry: EntrySchedule) -> list[str]:
-    templates = (d.launches["gpu"].kernel.template for d in entry.dispatches)
-    return [template.split(".")[0].split("_")[0] for template in templates]
-
-
 @pytest.mark.parametrize("batch", ["40,", "5, 8,"])
 @pytest.mark.parametrize("activation", ["", "relu", "gelu", "silu", "sigmoid", "tanh"])
 def test_linear_layers_are_their_products(activation: str, batch: str, tmp_path: Path) -> None:
-    """Bias, activation and its derivative are fused into products: 2 forward, 3 backward."""
+    """Bias, activation and its derivative are fused into products: 2 forward, 3 backward. The loss
+    and the update of all parameters may have a kernel each, nothing else has one."""
     entry = training(tmp_path, TWO_LAYERS.format(hidden=f"{activation}(a(x))", batch=batch))
-    assert kinds(entry) == ["matmul", "matmul", "rows", "matmul", "matmul", "matmul", "update"]
+    launches = [dispatch.launches["gpu"] for dispatch in entry.dispatches]
+    assert sum(map(is_product, launches)) == 5
+    assert len(launches) <= 7, [family(launch) for launch in launches]
 
 
 @pytest.mark.parametrize(
     "options", ["", ", ignore = 0", ", smoothing = 0.1", ", ignore = 3, smoothing = 0.1"]
 )
 def test_losses_keep_no_copy_of_the_logits(options: str, tmp_path: Path) -> None:
+    """Beside the logits and their gradient, temporaries have at most an element per row."""
     entry = training(tmp_path, CLASSES.format(options=options))
-    sizes = {name: place.count for name, (place, _, _) in entry.temporaries.items()}
-    large = {name for name, count in sizes.items() if count >= 40 * 301}
-    assert large == {"matmul", "d.matmul"}
-    assert all(count == 40 for name, count in sizes.items() if name not in large)
+    sizes = sorted(place.count for place, _, _ in entry.temporaries.values())
+    assert sizes[-2:] == [40 * 301, 40 * 301]
+    assert all(count <= 40 for count in sizes[:-2])

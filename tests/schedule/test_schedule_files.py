@@ -1,13 +1,15 @@
-"""tests/filetests/{fuse,memory}/*.ir: which values share kernels, where they are stored, and why.
+"""tests/filetests/{fuse,memory,steps}/*.ir: which values share kernels, where they are, and why.
 
 A file of `fuse` is checked against the groups of its graph and the reason for each value, a file
-of `memory` against its kernels in order and the place of each stored value.
+of `memory` against its kernels in order and the place of each stored value, a file of `steps`
+against the plan of its entry after the step that it is named after.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,14 +18,15 @@ from adapters import ROOT
 from filecheck import filecheck
 from read_ir import program_of, read_graphs
 from wgcc.ir.graph import Graph
+from wgcc.passes.lay_out import lay_out
+from wgcc.passes.pipeline import PREPARED, SIMPLIFIED, run_passes
 from wgcc.schedule.fuse import materialise, merge
 from wgcc.schedule.fuse.fuse import FIRST, fuse
 from wgcc.schedule.kernel import Place
-from wgcc.schedule.layout import lay_out
+from wgcc.schedule.layout import Layout
 from wgcc.schedule.memory.slots import Slots
-from wgcc.schedule.plan_entry import plan_entry
-from wgcc.schedule.prepare.prepare import prepare
 from wgcc.schedule.schedule import schedule
+from wgcc.schedule.steps import STAGES, Shared, plan_entry, stage_text
 
 FOLDER = ROOT / "tests" / "filetests"
 FUSE = sorted((FOLDER / "fuse").glob("*.ir"))
@@ -72,8 +75,8 @@ def test_where_values_are_stored(case: Path) -> None:
 def _planned(graph: Graph, precision: str) -> Iterator[str]:
     program = program_of(graph, precision)
     _schedule(graph, precision)
-    layout, slots = lay_out(program), Slots(precision=precision)
-    planned = plan_entry(graph, layout, slots)
+    layout, slots = Layout.of(lay_out(program)), Slots(precision=precision)
+    planned = plan_entry(graph, Shared(layout, slots))
     for number, group in enumerate(planned.order):
         yield f"kernel {number} {group.kind}"
         for root in group.roots:
@@ -94,9 +97,16 @@ def _place(place: Place) -> str:
 
 def _schedule(graph: Graph, precision: str) -> None:
     """All kernels can be written, so the graph is a valid input of the scheduler."""
-    program = program_of(graph, precision)
-    layout = lay_out(program)
-    schedule(prepare(program, layout), layout)
+    schedule(run_passes(program_of(graph, precision), until=PREPARED, since=SIMPLIFIED))
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_what_a_step_decides(stage: str) -> None:
+    """Every step has a file; `// trains` in it says that the entry does."""
+    source = (FOLDER / "steps" / f"{stage}.ir").read_text(encoding="utf-8")
+    (graph,) = read_graphs(source).values()
+    trains = replace(graph, trains=source.startswith("// trains\n"))
+    filecheck(source, stage_text(lay_out(program_of(trains)), stage))
 
 
 def test_a_kernel_has_a_limited_number_of_ops() -> None:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+import wgcc.passes.lay_out as lay_out
 import wgcc.schedule.copies as copies
-import wgcc.schedule.layout as layout
 import wgcc_runtime
 from building import build
 from changed_plans import REMOVED, change
@@ -265,7 +265,7 @@ def test_an_update_without_room_is_followed_by_the_copy(
 
 
 def test_cut_arenas_have_copies_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout, "CUT_WORDS", 2048)
+    monkeypatch.setattr(lay_out, "CUT_WORDS", 2048)
     bundle = build(write(tmp_path), tmp_path / "bundle")
     with wgcc_runtime.load(bundle, device=ADAPTER) as model:
         roles = [buffer.role for buffer in model.plan.buffers]

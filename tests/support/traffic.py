@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from wgcc.compiler import program_at, read_program
+from wgcc.compiler import read_program
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ops.registry import Special
-from wgcc.schedule.dataflow import Flow, elements_read, lowering
+from wgcc.passes.dataflow import Flow, elements_read, lowering
+from wgcc.passes.pipeline import PREPARED, run_passes
+from wgcc.passes.updates import is_update, lists_of, replaced_by
 from wgcc.schedule.fuse.fuse import Fused, fuse
 from wgcc.schedule.fuse.group import FLAT, Group
-from wgcc.schedule.updates import is_update, lists_of, replaced_by
 
 WORD = 4
 
@@ -37,7 +38,7 @@ class Moved:
 
 def moved(path: Path, sizes: dict[str, int], entry: str = "train") -> list[Moved]:
     _, program, _ = read_program(path, sizes=sizes)
-    return list(_moved(program_at("prepared", program).entries[entry]))
+    return list(_moved(run_passes(program, until=PREPARED).entries[entry]))
 
 
 def _moved(graph: Graph) -> Iterator[Moved]:

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from adapters import INSTALL, ROOT, environment
+from building import build
 from wgcc.bundle.folder import write_files
 from wgcc.bundle.web import web_files
-from wgcc.cli.stacks import run_on
-from wgcc.compiler import compile_file
+from wgcc.cli.commands.verify.stacks import run_on
 
 NODE = ROOT / ".cache" / "node"
 TOOLS = NODE / "node_modules" / ".bin"
@@ -31,8 +31,7 @@ ADAPTERS = {
 
 def build_web(source: Path, folder: Path, twin: bool = True, **sizes: int) -> Path:
     """Compile a model into a complete bundle."""
-    compile_file(source, sizes=sizes or None, twin=twin).write(folder)
-    return folder
+    return build(source, folder, twin, **sizes)
 
 
 def add_web_files(bundle: Path) -> Path:

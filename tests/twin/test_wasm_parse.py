@@ -24,8 +24,8 @@ from wgcc.kernel.tree import (
     Unary,
 )
 from wgcc.ops import OPS
+from wgcc.ops.dtypes import FOLDER
 from wgcc.ops.registry import Op, Pointwise, Reduce, Source, Update
-from wgcc.ops.wgsl_functions import FOLDER
 
 X, Y, Z = Name("x"), Name("y"), Name("z")
 ONE = Literal(1.0, "f32")

@@ -120,6 +120,8 @@ async function read({ source, model, classes, options, held_out: share }) {
     };
   } catch (error) {
     if (error.name !== 'WgccError') return { error: error.stack };
+    const { problem, place, values } = error;
+    if (problem) return { error: { problem, place, values } };
     return { error: error.message.slice(`${error.code}: `.length) };
   }
 }

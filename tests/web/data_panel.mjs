@@ -105,6 +105,9 @@ async function measureHeld() {
   };
 }
 
+/** Predictions come after all else. */
+const predicted = () => page.waitForSelector('#outputs .bar', { timeout: 60000 });
+
 // at first, data is invented
 await open('class3');
 seen.first = await card();
@@ -169,6 +172,7 @@ await shot('data-question');
 await page.click('text=Go on learning');
 await page.waitForFunction(() => !document.getElementById('start').disabled);
 seen.continued = { ...(await card()), step: Number(await text('step')) };
+await predicted();
 seen.classes = await page.textContent('#try');
 // opened again, the model still knows its data, which invented data is not
 const downloading = page.waitForEvent('download');
@@ -178,6 +182,7 @@ await (await downloading).saveAs(weights);
 await open('class3');
 await page.setInputFiles('#open', weights);
 await page.waitForFunction(() => /other data/.test(document.getElementById('rows').textContent));
+await predicted();
 seen.reopened = { ...(await card()), classes: await page.textContent('#try') };
 await choose(file('strange.csv', `a,c,label\n${'1,2,u\n2,1,v\n'.repeat(5)}`));
 await page.click('text=Go on learning');

@@ -15,6 +15,7 @@ import pytest
 from adapters import ROOT
 from web_stacks import build_web, run_job, run_node
 from wgcc.cli import main
+from wgcc_runtime.data.problems import problems, worded
 
 CASES = ROOT / "tests" / "data_cases"
 
@@ -153,9 +154,10 @@ def test_tables_are_read_as_everywhere(seen: Any) -> None:
 
 def check_refusal(case: Mapping[str, Any], found: Mapping[str, Any]) -> None:
     name = case["source"]
-    # Without the advice for a command line, which the page replaces by its own.
-    start = re.split(r"(?::|\?|\.) (?:[Gg]ive|[Cc]hoose|rebuild)[^.]* --", case["error"])[0]
-    assert found["problem"].startswith(start.replace("`", "")), name
+    error = case["error"]
+    place = f", {error['place']}" if error["place"] else ""
+    text = worded(problems()[error["problem"]]["text"], error["values"])
+    assert found["problem"].startswith(f"{name}{place}: {text}".replace("`", "")), name
     assert " --target" not in found["problem"] and " --columns" not in found["problem"]
     assert found["rows"] == f"{name} was not read.", name
     assert not found["canTrain"], name

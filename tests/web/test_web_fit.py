@@ -184,9 +184,12 @@ def test_calls_of_a_worker_leave_nothing_behind() -> None:
 
 
 PAGE = """<!doctype html><title>waiting</title>
-<!-- inline runtime own.js -->
+<!-- inline own.js -->
 """
-OWN = """
+OWN = """// A page of somebody's own.
+
+import { load } from '../../runtime_js/page/bundle.js';
+
 const x = Float32Array.from({ length: 72 }, (_, i) => Math.sin(i));
 const label = Int32Array.from({ length: 24 }, (_, i) => i % 2);
 load({ worker: true, device: 'wasm' })

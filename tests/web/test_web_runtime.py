@@ -10,7 +10,7 @@ import pytest
 import line_bundle
 from adapters import ROOT
 from web_stacks import add_web_files, build_web, run_job
-from wgcc.cli.stacks import StackError
+from wgcc.cli.commands.verify.stacks import StackError
 
 EXPECTED: dict[str, Any] = {
     "stages": ["weights", "kernels", "loaded", "predicted", "kernels"],

@@ -12,7 +12,7 @@ import wgcc.bundle.safetensors as files
 import wgcc_runtime
 from building import TWIN
 from web_stacks import build_web, run_job, to_base64
-from wgcc.cli.stacks import StackError
+from wgcc.cli.commands.verify.stacks import StackError
 from wgcc.compiler import compile_file
 from wgcc_runtime.errors import WgccError
 

@@ -13,7 +13,7 @@ import pytest
 import line_bundle
 import line_twin
 from web_stacks import JOBS, add_web_files, build_web, run_job, run_node, tool
-from wgcc.cli.stacks import StackError, _program
+from wgcc.cli.commands.verify.stacks import StackError, _program
 
 STACKS = ["node", "deno", "chrome", "firefox"]
 SEEN: dict[str, Any] = {}

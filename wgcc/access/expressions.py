@@ -243,7 +243,8 @@ class Machine:
             return self.value(pointer)
         values = [self.value(arg) for arg in args]
         if name in self.module.structs:
-            return dict(zip(self.module.structs[name], values, strict=True))
+            fields = self.module.structs[name].fields
+            return {field: value for (field, _), value in zip(fields, values, strict=True)}
         if name.startswith(("vec", "array<")):
             return self._constructed(name, values)
         if name.startswith("bitcast<") or name in (*LANE_TYPES, "f32", "f16"):

@@ -13,7 +13,7 @@ from typing import Any
 from wgcc.bundle.safetensors import read_header
 from wgcc.errors import WgError
 from wgcc.lazy_numpy import Array, np
-from wgcc_runtime.data.source import listed
+from wgcc_runtime.data.problems import listed
 from wgcc_runtime.javascript_json import as_javascript, with_sorted_keys
 
 FILE = "data.safetensors"

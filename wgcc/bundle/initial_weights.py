@@ -51,7 +51,11 @@ class InitialValues(Mapping[str, Array]):
         return len({*self._tensors, *self._given})
 
 
-def read_weights(path: Path, program: Program) -> tuple[dict[str, Array], Facts]:
+def read_weights(path: Path, program: Program) -> dict[str, Array]:
+    return read_checkpoint(path, program)[0]
+
+
+def read_checkpoint(path: Path, program: Program) -> tuple[dict[str, Array], Facts]:
     """Arrays by the names of parameters and state, and the facts that a checkpoint has.
 
     Moments of optimizers are left out. Arrays are converted to what the GPU has in memory, with the

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 _TOKEN = re.compile(
@@ -48,9 +49,8 @@ class Token(NamedTuple):
         return self.start + len(self.text)
 
 
-def tokenize(text: str) -> list[Token]:
+def tokenize(text: str) -> Iterator[Token]:
     """All tokens, comments included, in their order."""
-    tokens: list[Token] = []
     scopes = _Scopes()
     opened = scopes.opened
     at, length = 0, len(text.rstrip())
@@ -66,12 +66,11 @@ def tokenize(text: str) -> list[Token]:
         at = match.end()
         token = text[start:at]
         depth = scopes.count(kind, token) if kind in _BRACKETED else len(opened)
-        tokens.append(Token(kind, token, start, depth, "\n" in blank))
+        yield Token(kind, token, start, depth, "\n" in blank)
         if kind != "comment":
             scopes.before, scopes.last, scopes.last_kind = scopes.last, token, kind
     if opened:
         raise JavaScriptError(f"{opened[-1]!r} is never closed")
-    return tokens
 
 
 class _Scopes:

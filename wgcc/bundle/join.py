@@ -19,14 +19,18 @@ Exports = Mapping[str, Mapping[str, str]]
 LINE = 70
 
 
-def join_modules(texts: Texts, files: Texts, data: Texts) -> dict[str, str]:
+def join_modules(
+    texts: Texts, files: Texts, data: Texts, folders: Texts | None = None
+) -> dict[str, str]:
     """The text of each file. `texts`: modules by path; `data`: JSON texts by file name.
 
     `files` maps each file to the module that defines its exports; all modules it imports in its
-    own folder go into the file, others belong to the file of their folder.
+    own folder go into the file, others belong to the file of their folder. `folders` maps more
+    folders to files.
     """
-    joined = {name: _closure(texts, entry) for name, entry in files.items()}
-    targets = {posixpath.dirname(entry): name for name, entry in files.items()}
+    targets = dict(folders or {})
+    targets |= {posixpath.dirname(entry): name for name, entry in files.items()}
+    joined = {name: _closure(texts, entry, targets) for name, entry in files.items()}
     wanted = _wanted(joined, targets)
     return {
         name: _File(name, modules, targets, data).text({*wanted[name], *modules[-1].exports})
@@ -34,8 +38,9 @@ def join_modules(texts: Texts, files: Texts, data: Texts) -> dict[str, str]:
     }
 
 
-def _closure(texts: Texts, entry: str) -> list[Module]:
-    """The modules of one folder that `entry` imports, each after those it needs itself."""
+def _closure(texts: Texts, entry: str, targets: Texts) -> list[Module]:
+    """The modules of one file that `entry` imports, each after those it needs itself."""
+    name = targets[posixpath.dirname(entry)]
     modules: dict[str, Module] = {}
     path_here: list[str] = []
 
@@ -50,7 +55,7 @@ def _closure(texts: Texts, entry: str) -> list[Module]:
         path_here.append(path)
         module = read_module(path, texts[path])
         for other in (*module.imports, *module.exports.values()):
-            if posixpath.dirname(other) == posixpath.dirname(entry) and other != path:
+            if targets.get(posixpath.dirname(other)) == name and other != path:
                 visit(other)
         path_here.pop()
         modules[path] = module

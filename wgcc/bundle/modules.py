@@ -6,8 +6,9 @@ Only the forms below are known; anything else is a `JoinError` that names the mo
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from wgcc.bundle.javascript import JavaScriptError, Token, tokenize
 
@@ -49,37 +50,38 @@ class Module:
         return "".join([*parts, self.text[at:]]).strip()
 
 
+@lru_cache(maxsize=512)
 def read_module(path: str, text: str) -> Module:
+    module = Module(path, text)
     try:
-        tokens = tokenize(text)
-        module = Module(path, text)
-        for token in tokens:
-            if token.kind == "comment" and "@import" in token.text:
-                _Reader(module, _inside(token)).read_types(token)
-        _Reader(module, [token for token in tokens if token.kind != "comment"]).read_all()
+        _Reader(module, tokenize(text)).read_all()
     except JavaScriptError as error:
         raise JoinError(f"{path}: {error}") from error
     return module
 
 
-def _inside(comment: Token) -> list[Token]:
+def _inside(comment: Token) -> Iterator[Token]:
     """The tokens of a comment without the stars that begin its lines."""
     tokens = tokenize(comment.text.removeprefix("/**").removesuffix("*/"))
-    return [token._replace(start=comment.start) for token in tokens if token.text != "*"]
+    return (token._replace(start=comment.start) for token in tokens if token.text != "*")
 
 
 class _Reader:
-    """Reads tokens that are no comments; `_at` is the place of the next one."""
+    """Reads tokens one after the other; `_peeked` is the next one, if it is known already."""
 
-    def __init__(self, module: Module, tokens: Sequence[Token]) -> None:
-        self._module, self._tokens, self._at = module, tokens, 0
+    def __init__(self, module: Module, tokens: Iterator[Token]) -> None:
+        self._module, self._tokens = module, tokens
+        self._peeked: Token | None = None
+        self._last = ";"
 
     def read_all(self) -> None:
-        for i, token in enumerate(self._tokens):
+        while True:
+            before = self._last
+            token = self._take()
+            if token is _END:
+                return
             if token.text not in _WORDS or token.kind != "name":
                 continue
-            self._at = i + 1
-            before = self._tokens[i - 1].text if i else ";"
             if token.text == "import" and self._next().text in ("(", "."):
                 self._read_load(token)
             elif token.depth == 0 and before in (";", "}"):
@@ -107,8 +109,10 @@ class _Reader:
             keyword = self._take()
             if keyword.text not in _DECLARING:
                 raise self._error(first)
+            count = len(self._module.declared)
             self._declare(keyword)
-            self._module.exports[self._module.declared[-1]] = self._module.path
+            names = self._module.declared[count:]
+            self._module.exports |= dict.fromkeys(names, self._module.path)
             self._remove(first.start, keyword.start)
 
     def _read_import(self, first: Token) -> None:
@@ -116,7 +120,10 @@ class _Reader:
             name = self._take().text
             self._expect(first, "from")
             self._module.data[name] = posixpath.basename(self._take_string(first))
-            self._expect(first, "with", "{", "type", ":", "'json'", "}")
+            self._expect(first, "with", "{", "type", ":", "'json'")
+            if self._next().text == ",":
+                self._take()
+            self._expect(first, "}")
         else:
             self._read_names(first, self._module.imports)
         self._remove(first.start, self._expect(first, ";").end)
@@ -161,10 +168,23 @@ class _Reader:
             word = self._take().text
         if word == "function" and self._next().text == "*":
             self._take()
+        if word in ("const", "let") and self._next().text in ("{", "["):
+            self._declare_parts(keyword)
+            return
         name = self._take()
         if word not in _DECLARING or name.kind != "name":
             raise self._error(keyword)
         self._module.declared.append(name.text)
+
+    def _declare_parts(self, keyword: Token) -> None:
+        """`{ a, b }` or `[a, b]`: names alone."""
+        self._take()
+        while self._next().text not in ("}", "]"):
+            token = self._take()
+            if token.kind == "name":
+                self._module.declared.append(token.text)
+            elif token.text != ",":
+                raise self._error(keyword)
 
     def _read_load(self, first: Token) -> None:
         """`import('./module.js')`; `import.meta` and paths that are computed stay as they are."""
@@ -173,7 +193,9 @@ class _Reader:
             self._module.loads.append((first.start, self._expect(first, ")").end, path))
 
     def _resolve(self, place: str) -> str:
-        return posixpath.normpath(posixpath.join(posixpath.dirname(self._module.path), place))
+        """Modules outside of runtime_js name those inside by this folder."""
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(self._module.path), place))
+        return path.removeprefix("../runtime_js/")
 
     def _remove(self, start: int, end: int) -> None:
         """With the blanks behind it."""
@@ -183,12 +205,23 @@ class _Reader:
         self._module.removed.append((start, end))
 
     def _next(self) -> Token:
-        return self._tokens[self._at] if self._at < len(self._tokens) else _END
+        if self._peeked is None:
+            self._peeked = self._read_token()
+        return self._peeked
 
     def _take(self) -> Token:
-        token = self._next()
-        self._at += 1
+        token = self._peeked or self._read_token()
+        self._peeked, self._last = None, token.text
         return token
+
+    def _read_token(self) -> Token:
+        """The next one that is no comment. Types that a comment imports are read."""
+        for token in self._tokens:
+            if token.kind != "comment":
+                return token
+            if "@import" in token.text:
+                _Reader(self._module, _inside(token)).read_types(token)
+        return _END
 
     def _take_string(self, first: Token) -> str:
         if self._next().kind != "string":

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 from html import escape
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from wgcc.bundle.data_file import FILE as DATA
 from wgcc.bundle.data_file import preparation_text_of, title_of
+from wgcc.bundle.modules import read_module
 from wgcc.bundle.owned import WEIGHTS
 from wgcc.bundle.plan import TOKENIZER
-from wgcc.bundle.runtime_js import shipped_files
+from wgcc.bundle.runtime_js import PAGE, page_files, without_tokens
 from wgcc.bundle.seal import seal_text
-from wgcc.bundle.strip import strip_css, strip_javascript
+from wgcc.bundle.strip import strip_css
 from wgcc.bundle.web_text import bytes_literal, fill, kernels_literal, plan_literal, template
 from wgcc.paths import data_dir
 
@@ -46,27 +48,24 @@ def served_files(plan: Plan, files: Files) -> dict[str, str]:
     found = {}
 
     def linked(match: re.Match[str]) -> str:
-        names = match[1].split()
-        if names[0] != "runtime":
-            found["wgcc/page.css"] = _joined(_text_of(html, name) for name in names)
+        if match[1].endswith(".css"):
+            found["wgcc/page.css"] = _style(html, match[1])
             return '<link rel="stylesheet" href="wgcc/page.css">'
-        parts = [_served_bundle(plan, files), *(_text_of(html, name) for name in names[1:])]
-        found["wgcc/page.js"] = _joined(parts)
-        return '<script type="module" src="wgcc/page.js"></script>'
+        script = page_files(html.parent, match[1], True)[PAGE]
+        found[PAGE] = fill(script, **_served_values(plan, files))
+        return f'<script type="module" src="{PAGE}"></script>'
 
     return {"served.html": _INLINE.sub(linked, _titled(html, plan, files)), **found}
 
 
-def _served_bundle(plan: Plan, files: Files) -> str:
-    """What `_runtime` is for a page that is one file."""
+def _served_values(plan: Plan, files: Files) -> dict[str, str]:
+    """What fills the places of served_bundle.js."""
     data = [f"{json.dumps(DATA)}:await bytesOf('{DATA}')"] if DATA in files else []
-    bundle = fill(
-        strip_javascript(template("page/served_bundle.js")),
-        SOURCE=plan["model"]["source"],
-        FILES=f"{{{','.join(data)}}}",
-        PARTS=json.dumps(_TRAINING_PARTS),
-    )
-    return _joined([bundle, strip_javascript(template("page/runtime_names.js"))])
+    return {
+        "SOURCE": plan["model"]["source"],
+        "FILES": f"{{{','.join(data)}}}",
+        "PARTS": json.dumps(_TRAINING_PARTS),
+    }
 
 
 def build_page(
@@ -74,21 +73,20 @@ def build_page(
 ) -> str:
     """The page `html`, in which comments are replaced by what they name.
 
-    `<!-- inline A.css -->` becomes a style. `<!-- inline runtime A.js B.js -->` becomes one module:
-    the runtime, the bundle as `load(options)`, `data` as bytes by name in `files`, the scripts.
-    Files are looked up beside the page, then in the folder that all pages share. `large`: sizes of
-    files of the bundle that stay beside the page.
+    `<!-- inline A.css B.css -->` becomes a style; sheets are looked up beside the page, then in the
+    folder that all pages share. `<!-- inline A.js -->` becomes one script: the runtime, and this
+    module with all that it imports, beside it or from `runtime_js/page`. There, bundle.js is the
+    bundle, with `data` as bytes by name in `files`. `large`: sizes of files of the bundle that stay
+    beside the page.
     """
 
     def inlined(match: re.Match[str]) -> str:
-        text = _joined(
-            _runtime(plan, files, data, seal, large or {})
-            if name == "runtime"
-            else _text_of(html, name)
-            for name in match[1].split()
-        )
         if match[1].endswith(".css"):
-            return f"<style>\n{text}</style>"
+            return f"<style>\n{_style(html, match[1])}</style>"
+        runtime = dict(page_files(html.parent, match[1], False))
+        script = _script(PAGE, runtime.pop(PAGE))
+        page = fill(script, **_values(plan, files, data, seal, large or {}))
+        text = "\n".join([_runtime_objects(without_tokens(runtime, files)), page, ""])
         return f'<script type="module">\n{_safe(text)}</script>'
 
     return _INLINE.sub(inlined, _titled(html, plan, files))
@@ -99,38 +97,32 @@ def _titled(html: Path, plan: Plan, files: Files) -> str:
     return html.read_text(encoding="utf-8").replace("__MODEL__", escape(title))
 
 
-def _text_of(html: Path, name: str) -> str:
-    own = html.parent / name
-    text = own.read_text(encoding="utf-8") if own.exists() else template(f"page/{name}")
-    return strip_css(text) if name.endswith(".css") else strip_javascript(text)
+def _style(html: Path, names: str) -> str:
+    own = ((html.parent / name, name) for name in names.split())
+    texts = (path.read_text("utf-8") if path.exists() else template(f"page/{n}") for path, n in own)
+    return "".join(map(strip_css, texts))
 
 
-def _joined(parts: Iterable[str]) -> str:
-    return "\n".join(part.strip() for part in parts) + "\n"
-
-
-def _runtime(plan: Plan, files: Files, data: Files, seal: str, large: Sizes) -> str:
+def _values(plan: Plan, files: Files, data: Files, seal: str, large: Sizes) -> dict[str, str]:
+    """What fills the places of bundle.js."""
     source = files[plan["model"]["source"]].decode("utf-8")
     loaded = [f"{json.dumps(name)}:decoded({bytes_literal(d)})" for name, d in data.items()]
     beside = {**large, **_too_large(files)}
     inside = {name: files[name] for name in files if name not in beside}
-    bundle = fill(
-        strip_javascript(template("page/bundle.js")),
-        PLAN=plan_literal(files),
-        KERNELS=kernels_literal(files),
-        SOURCE=json.dumps(source, ensure_ascii=False),
-        WEIGHTS=bytes_literal(inside.get(WEIGHTS)),
-        FILES_BESIDE=_files_beside(beside),
-        TOKENS="async()=>tokens_js" if TOKENIZER in files else "undefined",
-        TOKENIZER=bytes_literal(inside.get(TOKENIZER)),
-        TWIN=bytes_literal(files.get("twin.wasm")),
-        CONSTANTS=bytes_literal(files.get("constants.safetensors")),
-        SEAL=seal or seal_text(files),
-        FILES=f"{{{','.join(loaded)}}}",
-        PREPARATION=preparation_text_of(files) or "undefined",
-    )
-    names = strip_javascript(template("page/runtime_names.js"))
-    return _joined([_runtime_objects(shipped_files(files)), bundle, names])
+    return {
+        "PLAN": plan_literal(files),
+        "KERNELS": kernels_literal(files),
+        "SOURCE": json.dumps(source, ensure_ascii=False),
+        "WEIGHTS": bytes_literal(inside.get(WEIGHTS)),
+        "FILES_BESIDE": _files_beside(beside),
+        "TOKENS": "async()=>tokens_js" if TOKENIZER in files else "undefined",
+        "TOKENIZER": bytes_literal(inside.get(TOKENIZER)),
+        "TWIN": bytes_literal(files.get("twin.wasm")),
+        "CONSTANTS": bytes_literal(files.get("constants.safetensors")),
+        "SEAL": seal or seal_text(files),
+        "FILES": f"{{{','.join(loaded)}}}",
+        "PREPARATION": preparation_text_of(files) or "undefined",
+    }
 
 
 def _too_large(files: Files) -> Sizes:
@@ -145,21 +137,29 @@ def _files_beside(sizes: Sizes) -> str:
 
 def _runtime_objects(files: Mapping[str, str]) -> str:
     """The objects of all files; as one function, whose text also starts a worker."""
-    objects = _joined(_as_object(*file) for file in files.items())
-    names = ",".join(f"{PurePosixPath(name).stem}_js" for name in files)
-    return f"const runtime=()=>{{\n{objects}return{{{names}}};\n}};\nconst{{{names}}}=runtime();"
+    objects = "\n".join(
+        f"const {_variable(name)}=(()=>{{\n{_script(name, text)}\n}})();"
+        for name, text in files.items()
+    )
+    names = ",".join(map(_variable, files))
+    return f"const runtime=()=>{{\n{objects}\nreturn{{{names}}};\n}};\nconst{{{names}}}=runtime();"
 
 
-def _as_object(name: str, text: str) -> str:
-    """A file A.js of the runtime, below its first line, as the object `A_js` of its exports."""
-    module = r"'[./]+(?:wgcc/)?(\w+)\.js'"
-    text = text.partition("\n")[2]
-    text = re.sub(rf"^import(\{{[^}}]*\}})from{module};", r"const\1=\2_js;", text, flags=re.M)
-    text = re.sub(rf"import\({module}\)", r"Promise.resolve().then(()=>\1_js)", text)
-    variable = f"{PurePosixPath(name).stem}_js"
-    # The last line of a joined file says what it exports.
-    body = re.sub(r"^export(\{[^}]*\};)\n\Z", r"return\1", text, flags=re.M)
-    return f"const {variable}=(()=>{{\n{body.strip()}\n}})();"
+@lru_cache(maxsize=64)
+def _script(name: str, text: str) -> str:
+    """A joined file without imports and exports: it takes from the objects of other files.
+
+    It returns the object of its own exports, if it has some.
+    """
+    module = read_module(name, text.partition("\n")[2])
+    code = module.code(lambda path: f"Promise.resolve().then(()=>{_variable(path)})")
+    taken = [f"const{{{','.join(n)}}}={_variable(path)};" for path, n in module.imports.items()]
+    given = [f"return{{{','.join(module.exports)}}};"] if module.exports else []
+    return "\n".join([*taken, code, *given])
+
+
+def _variable(path: str) -> str:
+    return f"{PurePosixPath(path).stem}_js"
 
 
 def _safe(script: str) -> str:

@@ -6,8 +6,9 @@ first needed, so most pages never fetch them. All are without comments and blank
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from pathlib import Path
 
 from wgcc.bundle.join import join_modules
 from wgcc.bundle.plan import TOKENIZER
@@ -29,6 +30,8 @@ FILES = {
     "wgcc/wasm.js": "wasm/wasm.js",
     "wgcc/tokens.js": "tokens/tokens.js",
 }
+# The script of a page, which imports them.
+PAGE = "wgcc/page.js"
 # Only bundles with a file of tokens have it.
 TOKENS = "wgcc/tokens.js"
 _BANNER = "// The runtime of wgcc, MIT licence; with comments: runtime_js of the sources of wgcc.\n"
@@ -37,29 +40,73 @@ _BANNER = "// The runtime of wgcc, MIT licence; with comments: runtime_js of the
 @lru_cache(maxsize=1)
 def runtime_files() -> dict[str, str]:
     """What pages load, by name."""
-    return {name: _BANNER + strip_javascript(text) for name, text in readable_files().items()}
+    return {name: _stripped(text) for name, text in readable_files().items()}
 
 
 def shipped_files(files: Iterable[str]) -> dict[str, str]:
     """Those of a bundle that has these `files`: the same for every bundle of one wgcc version."""
+    return without_tokens(runtime_files(), files)
+
+
+def without_tokens(runtime: Mapping[str, str], files: Iterable[str]) -> dict[str, str]:
     left_out = () if TOKENIZER in files else (TOKENS,)
-    return {name: text for name, text in runtime_files().items() if name not in left_out}
+    return {name: text for name, text in runtime.items() if name not in left_out}
 
 
 @lru_cache(maxsize=1)
 def readable_files() -> dict[str, str]:
     """The same files with comments, types and blanks."""
+    joined = _join(page_modules(), "page/app.js")
+    return {name: joined[name] for name in FILES}
+
+
+@lru_cache(maxsize=8)
+def page_files(folder: Path, entry: str, is_served: bool) -> dict[str, str]:
+    """The script of a page as `PAGE`, and the files of the runtime with all that it imports.
+
+    `folder` has the module `entry` and those beside it that the page imports. The script has places
+    for what a bundle holds: see `page.py`.
+    """
+    modules = page_modules()
+    if is_served:
+        modules["page/bundle.js"] = modules["page/served_bundle.js"]
+    is_own = folder != data_dir("runtime_js") / "page"
+    if is_own:
+        modules |= {f"own/{path.name}": _text(path) for path in sorted(folder.glob("*.js"))}
+    joined = _join(modules, f"{'own' if is_own else 'page'}/{entry}")
+    return {name: _stripped(text) for name, text in joined.items()}
+
+
+def _join(page: Mapping[str, str], entry: str) -> dict[str, str]:
     # Only here, because it takes time to import.
+    from wgcc_runtime.data.problems import PROBLEMS_FILE
     from wgcc_runtime.schema import SCHEMA_FILE
     from wgcc_runtime.twin_form import FORM_FILE
 
-    data = {file.name: file.read_text(encoding="utf-8") for file in (SCHEMA_FILE, FORM_FILE)}
-    return join_modules(runtime_modules(), FILES, data)
+    data = {file.name: _text(file) for file in (SCHEMA_FILE, FORM_FILE, PROBLEMS_FILE)}
+    files = {**FILES, PAGE: entry}
+    return join_modules({**runtime_modules(), **page}, files, data, {"page": PAGE, "own": PAGE})
 
 
 def runtime_modules() -> dict[str, str]:
     """The modules' texts by path in runtime_js."""
+    return _modules(entry.partition("/")[0] for entry in FILES.values())
+
+
+def page_modules() -> dict[str, str]:
+    """The same of the page of a bundle."""
+    return _modules(["page"])
+
+
+def _modules(folders: Iterable[str]) -> dict[str, str]:
     root = data_dir("runtime_js")
-    folders = [entry.partition("/")[0] for entry in FILES.values()]
     paths = [path for folder in folders for path in sorted((root / folder).glob("*.js"))]
-    return {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+    return {path.relative_to(root).as_posix(): _text(path) for path in paths}
+
+
+def _stripped(text: str) -> str:
+    return _BANNER + strip_javascript(text)
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The command line: each command is a file here, reads options, calls the compiler, and reports."""
+"""The command line: `commands/` has a module for each command; the rest is what they share."""
 
 from __future__ import annotations
 

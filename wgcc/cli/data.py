@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import math
+import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +17,43 @@ from wgcc.cli.printing import plural, say
 
 if TYPE_CHECKING:
     from wgcc_runtime.data.result import Data
+
+
+# What messages call the file. Without a suffix it is read as a table, or as text by text models.
+NAME = "standard-input"
+PIECE = 1 << 20
+
+
+class DataFile(click.Path):
+    """A file or folder of data, or `-`."""
+
+    def __init__(self) -> None:
+        super().__init__(exists=True, allow_dash=True, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if str(value) != "-" or ctx is None:
+            return super().convert(value, param, ctx)
+        folder = tempfile.TemporaryDirectory(prefix="wgcc-")
+        ctx.call_on_close(folder.cleanup)
+        path = Path(folder.name) / NAME
+        _copy_standard_input(path)
+        return path
+
+
+def _copy_standard_input(path: Path) -> None:
+    from wgcc_runtime.regular_files import VARIABLE, most_bytes
+
+    if sys.stdin.isatty():
+        raise click.UsageError("`-` reads data from a pipe: wgcc train BUNDLE - < data.csv")
+    most, size = most_bytes(), 0
+    with open(path, "wb") as file:
+        while piece := sys.stdin.buffer.read(PIECE):
+            size += len(piece)
+            if size > most:
+                limit = f"at most {most:,} bytes are read here; {VARIABLE} can allow more"
+                raise click.ClickException(f"standard input does not end: {limit}")
+            file.write(piece)
+
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 # How many class or column names a line shows.
@@ -48,23 +87,20 @@ class DataOptions:
         return [*words, "--scale"] if self.scale else words
 
     def read(self, path: Path, model: Any, entry: str = "train", **more: Any) -> Data:
-        """Reads a file for a model or a plan."""
+        """Reads a file for a model or a plan. Errors advise which options decide."""
+        from wgcc.cli.data_words import message_of
+        from wgcc_runtime.data.problems import DataError
         from wgcc_runtime.data.read import read_data
+        from wgcc_runtime.errors import WgccError
 
         names = None if self.columns is None else _names(self.columns)
-        return read_data(
-            path,
-            model,
-            entry=entry,
-            target=self.target,
-            columns=names,
-            scale=self.scale,
-            missing=self.missing,
-            decimal=self.decimal,
-            unknown=self.unknown,
-            values=self.values,
-            **more,
-        )
+        chosen = {"target": self.target, "columns": names, "scale": self.scale}
+        cells = {"missing": self.missing, "decimal": self.decimal, "unknown": self.unknown}
+        given = {"entry": entry, **chosen, **cells, "values": self.values, **more}
+        try:
+            return read_data(path, model, **given)
+        except DataError as error:
+            raise WgccError(error.code, message_of(error), error.field) from None
 
 
 unknown_option = click.option(

@@ -1,16 +1,19 @@
-"""Errors of the runtime become one line on stderr and an exit code; warnings become a line."""
+"""Errors become texts and exit codes: those of the runtime, and those in the arguments of a
+command, which several processes may run together. Warnings of the runtime become lines."""
 
 from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import click
 
-from wgcc.cli.group import CHECK_FAILED, PROBLEM
 from wgcc.cli.printing import say
+
+# Exit codes.
+PROBLEM, USAGE, CHECK_FAILED, INTERRUPTED = 1, 2, 3, 130
 
 # Codes of the runtime that mean a numeric check failed.
 _NUMERIC_CODES = ("nan", "selftest")
@@ -48,3 +51,41 @@ def warnings_printed() -> Iterator[None]:
         warnings.simplefilter("always", WgccWarning)
         warnings.showwarning = cast("Any", show)
         yield
+
+
+# The command that `mpiexec` may have started several times.
+JOINT = "train"
+
+
+def report(error: click.ClickException, arguments: Sequence[str]) -> int:
+    """Shows an error; the result is the exit code."""
+    if JOINT in arguments[:1]:
+        from wgcc_runtime.distributed.launchers import launch
+
+        if launch().size != 1:
+            return _report_together(error)
+    error.show()
+    return error.exit_code
+
+
+def _report_together(error: click.ClickException) -> int:
+    """A file that only this process lacks, for example: the others would wait for it for ever."""
+    from wgcc_runtime.distributed.launchers import end_others
+    from wgcc_runtime.errors import WgccError
+    from wgcc_runtime.mpi import Processes
+
+    own = WgccError("usage", error.format_message())
+    try:
+        processes = Processes()
+    except WgccError:
+        error.show()
+        end_others(error.exit_code)
+        return error.exit_code
+    found = processes.failures(own)
+    if all(other == found[0] for other in found):
+        if processes.rank == 0:
+            error.show()
+        return error.exit_code
+    if processes.rank == 0:
+        say(f"error[usage]: worker 0: {own.message}", style="error")
+    return PROBLEM

@@ -1,55 +1,48 @@
 """The `wgcc` command itself: finds its subcommands, and turns every failure into one clear text.
 
-A subcommand NAME is the file `wgcc/cli/NAME.py` with a click command called `command`. It imports
-what is slow only when it runs, so that `wgcc --help` stays quick.
+A subcommand NAME is the module `wgcc/cli/commands/NAME` with a click command called `command`: a
+file, or a folder if it has parts. It imports what is slow only when it runs, so that `wgcc --help`
+stays quick.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
+import pkgutil
 import sys
 import traceback
 from collections.abc import Sequence
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
 import click
 
 from wgcc import __version__
+from wgcc.cli import commands
+from wgcc.cli.failures import INTERRUPTED, PROBLEM, report
 from wgcc.cli.printing import print_error, say
 from wgcc.errors import WgError
 
-COMMANDS = (
-    "new",
-    "check",
-    "build",
-    "show",
-    "train",
-    "run",
-    "verify",
-    "accept",
-    "bench",
-    "tune",
-    "import",
-    "export",
-    "doctor",
-)
-# `import` is a keyword of Python and cannot name a module.
-_MODULES = {"import": "importing"}
-PROBLEM, USAGE, CHECK_FAILED, INTERRUPTED = 1, 2, 3, 130
-
-_HERE = Path(__file__).parent
+# In the order in which people need them; others follow by name.
+_ORDER = (
+    "new", "check", "build", "show", "train", "run", "verify", "accept", "bench", "tune", "import",
+    "export", "doctor",
+)  # fmt: skip
 
 
 class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for name in COMMANDS if (_HERE / f"{_module(name)}.py").is_file()]
+        names = [info.name.rstrip("_") for info in pkgutil.iter_modules(commands.__path__)]
+        return sorted(names, key=lambda name: ([*_ORDER, name].index(name), name))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
             return None
-        command = importlib.import_module(f"wgcc.cli.{_module(cmd_name)}").command
+        # `import` is a keyword of Python and cannot name a module.
+        module = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        command = importlib.import_module(f"{commands.__name__}.{module}").command
         return command if isinstance(command, click.Command) else None
 
     def resolve_command(
@@ -65,10 +58,6 @@ class _Commands(click.Group):
                 text = f"No such command '{args[0]}'. Did you mean '{near[0]}'?"
                 raise click.UsageError(text, ctx) from error
             raise
-
-
-def _module(command: str) -> str:
-    return _MODULES.get(command, command)
 
 
 @click.group(
@@ -106,8 +95,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say("interrupted")
         return INTERRUPTED
     except click.ClickException as error:
-        from wgcc.cli.usage_errors import report
-
         return report(error, sys.argv[1:] if arguments is None else arguments)
     except BrokenPipeError:
         # The reader of our output closed the pipe. Without this, Python would report it at exit.

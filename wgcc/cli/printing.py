@@ -33,7 +33,7 @@ _muted: list[bool] = []
 
 
 def mute() -> None:
-    """From here on `say` says nothing: another process of the same command speaks for all."""
+    """Silences `say` from here on: another process of the same command speaks for all."""
     _muted.append(True)
 
 

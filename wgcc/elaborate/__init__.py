@@ -1,4 +1,4 @@
-"""From syntax tree to program: names, sizes, dtypes, state and optimizers are checked on the way.
+"""Makes a program of a syntax tree; checks names, sizes, dtypes, state and optimizers on the way.
 
 The checker is the tracer: each entry is evaluated abstractly, over tensors that are values of the
 graph under construction.

@@ -10,16 +10,13 @@ from pathlib import Path
 from wgcc.elaborate.builtins import BUILTINS
 from wgcc.elaborate.evaluation.calls import call
 from wgcc.elaborate.evaluation.expressions import value_of
-from wgcc.elaborate.program.check_unused import check_unused
+from wgcc.elaborate.program.check_unused import check_unused, warn_of_names
 from wgcc.elaborate.program.files import Loader
-from wgcc.elaborate.program.local_names import warn_of_names
 from wgcc.elaborate.program.models import LARGEST_SEED, elaborate_model
 from wgcc.elaborate.program.run_test_blocks import Prepare, check_test
-from wgcc.elaborate.report import Report
+from wgcc.elaborate.report import Exhausted, Report
 from wgcc.elaborate.tracing.context import Context
-from wgcc.elaborate.tracing.scope import Scope
-from wgcc.elaborate.tracing.values import Builtin, LoadedFile, Number, TrainingFlag
-from wgcc.elaborate.work_limits import Exhausted
+from wgcc.elaborate.tracing.values import Builtin, LoadedFile, Number, Scope, TrainingFlag
 from wgcc.errors import Diagnostics, Source, Span, WgError
 from wgcc.ir.program import Program
 from wgcc.spelling import did_you_mean

@@ -1,4 +1,7 @@
-"""Reports errors: at which line, when not to report again, and what the user may have meant."""
+"""Reports errors: at which line, when not to report again, and what the user may have meant.
+
+Limits on the work of checking one program, so that `check` always ends soon.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from wgcc.elaborate.from_pytorch import counterpart
 from wgcc.errors import Diagnostic, Diagnostics, Source, Span
 from wgcc.spelling import LONGEST, did_you_mean
 from wgcc.syntax.ast import Syntax
-from wgcc.syntax.error_lines import affected_lines
+from wgcc.syntax.explain import affected_lines
 
 Place = Span | Syntax
 
@@ -58,12 +61,12 @@ class Report:
             return Diagnostic("error", code, message, span, label)
         user = self.user_span(span)
         if user is not span:
-            found = self.diagnostics.error(code, message, user)
-            return found.also(span, label or "here, in the library")
-        found = self.diagnostics.error(code, message, span, label)
+            problem = self.diagnostics.error(code, message, user)
+            return problem.also(span, label or "here, in the library")
+        problem = self.diagnostics.error(code, message, span, label)
         reached = (call for call in reversed(self._calls) if call.source is self.root)
         cause = None if span.source is self.root else next(reached, None)
-        return found.also(cause, "reached from here") if cause is not None else found
+        return problem.also(cause, "reached from here") if cause is not None else problem
 
     def warning(self, code: str, message: str, at: Place, label: str = "") -> Diagnostic:
         return self.diagnostics.warning(code, message, self.user_span(place(at)), label)
@@ -73,12 +76,12 @@ class Report:
         label: str = "not found",
     ) -> Diagnostic:  # fmt: skip
         """``unknown WHAT `name` ``, with the option that was probably meant."""
-        found = self.error(code, f"unknown {what} `{name}`", at, label)
+        problem = self.error(code, f"unknown {what} `{name}`", at, label)
         known = counterpart(name) if what in ("name", "function", "layer") else None
         if known is not None:
-            return found.help(f"coming from PyTorch: {known.advice()}")
+            return problem.help(f"coming from PyTorch: {known.advice()}")
         near = self.meant(name, (option for option in options if not option.startswith("_")))
-        return found.help(f"did you mean `{near[0]}`?", (place(at), near[0])) if near else found
+        return problem.help(f"did you mean `{near[0]}`?", (place(at), near[0])) if near else problem
 
     def meant(self, name: str, options: Iterable[str]) -> list[str]:
         """The `options` that are spelt alike; none after many guesses, because they take long."""
@@ -121,3 +124,54 @@ class Report:
 
 def place(at: Place) -> Span:
     return at if isinstance(at, Span) else at.span
+
+
+# Evaluations of expressions: this many take seconds.
+MOST_STEPS = 400_000
+# Nodes of all graphs, before gradients. A language model of 48 layers has a few thousand.
+MOST_NODES = 30_000
+# Element operations in numpy, for tests and initial values: this many take about a second.
+MOST_EFFORT = 40_000_000
+
+
+# The cost of a model or an entry itself, in nodes.
+MODEL = ENTRY = 10
+
+
+class Exhausted(Exception):
+    """Ends the check of a program at once; the error has been reported."""
+
+
+class Budget:
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._steps = 0
+        self._nodes = 0
+        self._effort = 0
+
+    def step(self, at: Place, is_silent: bool, cost: int = 1) -> None:
+        """Count an expression. With `is_silent` (unused code) the check just ends at the limit."""
+        self._steps += cost
+        if self._steps > MOST_STEPS:
+            raise self._exhausted(f"more than {MOST_STEPS:,} expressions", at, is_silent)
+
+    def node(self, at: Place, is_silent: bool, cost: int = 1) -> None:
+        self._nodes += cost
+        if self._nodes > MOST_NODES:
+            raise self._exhausted(f"more than {MOST_NODES:,} operations", at, is_silent)
+
+    def afford(self, effort: int) -> bool:
+        """Whether numpy may still do this much; if so, it is counted."""
+        if self._effort + effort > MOST_EFFORT:
+            return False
+        self._effort += effort
+        return True
+
+    def _exhausted(self, what: str, at: Place, is_silent: bool) -> Exhausted:
+        if not is_silent:
+            text = f"this program unrolls to {what}"
+            problem = self._report.error("WG0804", text, at, "the check stopped here")
+            problem.help(
+                "loops are unrolled and functions inlined: use fewer iterations or smaller models"
+            )
+        return Exhausted()

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from wgcc.elaborate.elaborate import load
 from wgcc.elaborate.program.models import trace_one
+from wgcc.elaborate.report import Exhausted
 from wgcc.elaborate.tracing.values import LayerDefinition
-from wgcc.elaborate.work_limits import Exhausted
 from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.ir.graph import Graph
 from wgcc.syntax import ast

@@ -11,10 +11,10 @@ from typing import TypeAlias
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, Node, TensorType, Value
-from wgcc.ops.attention_ordinary import ordinary_attention
-from wgcc.ops.bce import LEAST_LOG
+from wgcc.ops.attention_grad import ordinary_attention
 from wgcc.ops.formula import Term
-from wgcc.ops.keep_top import HIDDEN
+from wgcc.ops.ordering import HIDDEN
+from wgcc.ops.softmax import LEAST_LOG
 from wgcc.passes.expand import Parts
 
 # Below this, (exp(x) - 1) / x is computed by its series.

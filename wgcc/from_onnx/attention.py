@@ -8,14 +8,13 @@ gives all keys the same weight; LOW does, too, because no score is large enough 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from wgcc.from_onnx.bounds import bounds, exact_number
 from wgcc.from_onnx.context import Op
-from wgcc.from_onnx.literals import float_text
-from wgcc.from_onnx.patterns import made_by, number, operands
-from wgcc.from_onnx.values import Member, Operand, Part, Shape, Statement, Value
+from wgcc.from_onnx.literals import real
+from wgcc.from_onnx.match import match, matches, number
+from wgcc.from_onnx.values import Member, Operand, Part, Shape, Value
 from wgcc.lazy_numpy import Array, np
 
 # A little above the number that hides a key from `attention`.
@@ -65,7 +64,7 @@ def attention(op: Op, weights: Operand, v: Operand) -> Value | None:
     found = _softmax(op, weights)
     if found is None or not isinstance(v, Value):
         return None
-    scores = _scores(op, found.softmax.parts[0])
+    scores = _scores(op, found.scores)
     if scores is None or not _fits(scores, v) or not found.guards(scores):
         return None
     mask = _mask(op, scores, found.is_guarded)
@@ -77,10 +76,12 @@ def attention(op: Op, weights: Operand, v: Operand) -> Value | None:
         _plain(op, value, name)
         for value, name in ((scores.q, "q"), (op.turned(scores.keys, swapped), "k"), (v, "v"))
     )
-    option, parts = mask
     plain = math.isclose(scores.scale, q.shape[-1] ** -0.5, rel_tol=1e-5)
-    scale = "" if plain else f", scale = {float_text(scores.scale)}"
-    return op.result(f"attention({{0}}, {{1}}, {{2}}{option}{scale})", q, k, v, *parts)
+    return op.result(
+        "attention({0}, {1}, {2}, mask = {3}, causal = {4}, offset = {5}, scale = {6})",
+        q, k, v, mask.added, mask.is_causal or None, mask.offset or None,
+        None if plain else scores.scale,
+    )  # fmt: skip
 
 
 def _plain(op: Op, item: Operand, name: str) -> Value:
@@ -94,17 +95,18 @@ def _plain(op: Op, item: Operand, name: str) -> Value:
     before, after = (
         " ".join(letters[axis] for axis in order) for order in (value.order, range(rank))
     )
-    return op.emit(
-        f'rearrange({{0}}, "{before} -> {after}")', value,
-        shape=value.shape, dtype="f32", name=name,
-    )  # fmt: skip
+    pattern = f"{before} -> {after}"
+    return op.emit("rearrange({0}, {1})", value, pattern, shape=value.shape, dtype="f32", name=name)
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """A softmax. `is_guarded`: rows that see no key are 0; they are found by `mask`, if given."""
+    """A softmax of scores.
 
-    softmax: Statement
+    `is_guarded`: rows that see no key are 0; they are found by `mask`, if given.
+    """
+
+    scores: Part
     is_guarded: bool = False
     mask: Part | None = None
 
@@ -114,42 +116,41 @@ class Weights:
 
 
 def _softmax(op: Op, weights: Operand) -> Weights | None:
-    guard = made_by(op, weights, "where({0}, {1}, {2})")
-    found = made_by(op, guard.parts[2] if guard else weights, "softmax({0})")
-    if found is None:
+    guard = match(op, weights, "where({0}, {1}, {2})")
+    softmax = match(op, guard[2] if guard else weights, "softmax({0})")
+    if softmax is None:
         return None
+    (scores,) = softmax
     if guard is None:
-        return Weights(found) if weights in op.writer.used_once else None
-    test = guard.parts[0]
-    if number(guard.parts[1]) != 0:
+        return Weights(scores) if weights in op.writer.used_once else None
+    test, nothing, inner = guard
+    if number(nothing) != 0:
         return None
     if isinstance(test, Member):
-        return None if test.arrays[""].any() else Weights(found)
-    undefined = made_by(op, test, "isnan({0})")
+        return None if test.arrays[""].any() else Weights(scores)
+    undefined = match(op, test, "isnan({0})")
     if undefined is not None:
-        return Weights(found, True) if undefined.parts[0] is guard.parts[2] else None
+        return Weights(scores, True) if undefined[0] is inner else None
     mask = _tested_mask(op, test)
-    return Weights(found, True, mask) if mask is not None else None
+    return Weights(scores, True, mask) if mask is not None else None
 
 
 def _tested_mask(op: Op, test: Part) -> Part | None:
     """The mask, if this asks which of its rows are -inf."""
-    equal = made_by(op, test, "{0} == {1}")
-    limit = exact_number(equal.parts[1]) if equal is not None else None
-    if equal is None or limit != -math.inf or not isinstance(equal.parts[0], Value):
+    found = match(op, test, "max({0}, axis = {1}, keep = true) == {2}")
+    if found is None or exact_number(found[2]) != -math.inf:
         return None
-    rank = len(equal.parts[0].shape)
-    most = made_by(op, equal.parts[0], f"max({{0}}, axis = {rank - 1}, keep = true)")
-    return most.parts[0] if most is not None else None
+    mask: Part = found[0]
+    return mask if number(found[1]) == len(_shape(mask)) - 1 else None
 
 
 def _scores(op: Op, part: object, steps: int = MOST_STEPS) -> Scores | None:
     """What a value is, if it is made of products of two tensors."""
     if not steps:
         return None
-    product = made_by(op, part, "{0} @ {1}")
+    product = match(op, part, "{0} @ {1}")
     if product is not None:
-        return _products(op, product)
+        return _products(op, *product)
     scaled = _scaled(op, part)
     if scaled is not None:
         inner = _scores(op, scaled[0], steps - 1)
@@ -163,8 +164,7 @@ def _scores(op: Op, part: object, steps: int = MOST_STEPS) -> Scores | None:
     return None
 
 
-def _products(op: Op, product: Statement) -> Scores | None:
-    q, keys = product.parts
+def _products(op: Op, q: Part, keys: Part) -> Scores | None:
     if not isinstance(q, Value) or not isinstance(keys, Value):
         return None
     q, a = _without_factors(op, q)
@@ -186,33 +186,30 @@ def _without_factors(op: Op, value: Value) -> tuple[Value, float]:
 def _unmoved(op: Op, value: Value) -> Value:
     """The same tensor before its axes were stored in another order."""
     made = op.writer.made_by.get(value)
-    if made is None or not made.text.startswith('rearrange({0}, "'):
-        return value
-    before = made.parts[0]
-    same = isinstance(before, Value) and before.shape == value.shape
-    return before if same and isinstance(before, Value) and before.order != value.order else value
+    before = made.operand if made is not None and made.function == "rearrange" else None
+    is_moved = before is not None and before.shape == value.shape and before.order != value.order
+    return before if before is not None and is_moved else value
 
 
 def _scaled(op: Op, part: object) -> tuple[Part, float] | None:
     """A tensor and the number that it is multiplied with."""
-    product = made_by(op, part, "{0} * {1}")
-    for value, factor in operands(product) if product is not None else []:
+    for value, factor in matches(op, part, "{0} * {1}"):
         if (found := number(factor)) is not None:
             return value, found
-    quotient = made_by(op, part, "{0} / {1}")
-    divisor = number(quotient.parts[1]) if quotient is not None else None
-    return (quotient.parts[0], 1.0 / divisor) if quotient is not None and divisor else None
+    quotient = match(op, part, "{0} / {1}")
+    divisor = number(quotient[1]) if quotient is not None else None
+    return (quotient[0], 1.0 / divisor) if quotient is not None and divisor else None
 
 
 def _changes(op: Op, part: object) -> list[tuple[Added | Replaced, Part]]:
     """How a value may have been made of scores, and which they are."""
-    total = made_by(op, part, "{0} + {1}")
-    if total is not None:
-        return [(Added(mask), scores) for scores, mask in operands(total)]
-    choice = made_by(op, part, "where({0}, {1}, {2})")
+    sums = list(matches(op, part, "{0} + {1}"))
+    if sums:
+        return [(Added(mask), scores) for scores, mask in sums]
+    choice = match(op, part, "where({0}, {1}, {2})")
     if choice is None:
         return []
-    condition, a, b = choice.parts
+    condition, a, b = choice
     sides = [(exact_number(a), True, b), (exact_number(b), False, a)]
     return [
         (Replaced(condition, hides, low), scores)
@@ -241,23 +238,31 @@ def _broadcasts(shape: Shape, whole: Shape) -> bool:
     return len(shape) <= len(whole) and all(a in (1, b) for a, b in zip(shape, ends, strict=True))
 
 
-def _mask(op: Op, scores: Scores, is_guarded: bool) -> tuple[str, Sequence[Part]] | None:
-    """The option of `attention`, and what it is filled with."""
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """Options of `attention`."""
+
+    added: Part | None = None
+    is_causal: bool = False
+    offset: int = 0
+
+
+def _mask(op: Op, scores: Scores, is_guarded: bool) -> Mask | None:
     if not scores.changes:
-        return "", ()
+        return Mask()
     if len(scores.changes) == 1:
         hidden = _hidden(scores.changes[0])
         if hidden is not None and not hidden.any():
-            return "", ()
+            return Mask()
         offset = _causal_offset(hidden, scores.shape[-2:]) if hidden is not None else None
         if offset is not None:
-            return ", causal = true" + (f", offset = {offset}" if offset else ""), ()
+            return Mask(is_causal=True, offset=offset)
     elif any(isinstance(c, Replaced) and c.low > WITHOUT_SCORE for c in scores.changes):
         return None
-    mask: Operand | Part | None = None
+    mask: Part | None = None
     for change in reversed(scores.changes):
         mask = _changed(op, mask, change, _low(op, change) if is_guarded else LOW)
-    return ", mask = {3}", (op.part(mask),)  # type: ignore[arg-type]
+    return Mask(mask)
 
 
 def _hidden(change: Added | Replaced) -> Array | None:
@@ -287,9 +292,7 @@ def _low(op: Op, change: Added | Replaced) -> float:
     return HIDDEN if least == -math.inf else LOW
 
 
-def _changed(
-    op: Op, mask: Operand | Part | None, change: Added | Replaced, low: float
-) -> Operand | Part:
+def _changed(op: Op, mask: Part | None, change: Added | Replaced, low: float) -> Part:
     """The mask after the change that was made to the scores."""
     if isinstance(change, Added):
         added = _bounded(op, change.mask, low)
@@ -298,27 +301,26 @@ def _changed(
     if mask is None and isinstance(held, Member):
         hidden = held.arrays[""] if change.hides else ~held.arrays[""]
         return op.parameter_of(np.where(hidden, np.float32(low), np.float32(0)), "mask")
-    before = "0.0" if mask is None else mask
-    sides = (float_text(low), before) if change.hides else (before, float_text(low))
+    before = real(0.0) if mask is None else mask
+    sides = (real(low), before) if change.hides else (before, real(low))
     return _emit(op, "where({0}, {1}, {2})", held, *sides)
 
 
-def _bounded(op: Op, mask: Part, low: float) -> Operand | Part:
+def _bounded(op: Op, mask: Part, low: float) -> Part:
     """A mask whose numbers are not so low that they would hide keys altogether."""
     if isinstance(mask, Member):
         bounded = np.maximum(mask.arrays[""], np.float32(low))
         same = np.array_equal(bounded, mask.arrays[""])
         return mask if same else op.parameter_of(bounded, "mask")
-    if isinstance(mask, str) or bounds(op, mask)[0] >= low:
+    if not isinstance(mask, Value) or bounds(op, mask)[0] >= low:
         return mask
-    return _emit(op, f"maximum({{0}}, {float_text(low)})", mask)
+    return _emit(op, "maximum({0}, {1})", mask, real(low))
 
 
-def _emit(op: Op, text: str, *parts: Operand | Part) -> Value:
-    filled = [op.part(part) for part in parts]
-    shape = np.broadcast_shapes(*(_shape(part) for part in filled))
+def _emit(op: Op, text: str, *parts: Part) -> Value:
+    shape = np.broadcast_shapes(*map(_shape, parts))
     plain = [
         op.ordered(part, None) if isinstance(part, Value) and len(part.shape) > 1 else part
-        for part in filled
+        for part in parts
     ]
     return op.emit(text, *plain, shape=tuple(shape), dtype="f32", name="mask")

@@ -3,44 +3,44 @@
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable
 from typing import TypeAlias
 
+from wgcc.elaborate.index_ranges.intervals import ARITHMETIC
 from wgcc.from_onnx.context import Op
-from wgcc.from_onnx.literals import Infinite
-from wgcc.from_onnx.patterns import number
-from wgcc.from_onnx.values import Member, Part, Statement, Value
+from wgcc.from_onnx.literals import is_infinite
+from wgcc.from_onnx.match import number
+from wgcc.from_onnx.values import Leaf, Member, Value
+from wgcc.syntax import ast
 
 Bounds: TypeAlias = tuple[float, float]
 UNKNOWN = (-math.inf, math.inf)
 # So many statements are followed: each may have two operands.
 MOST_STEPS = 8
 WHOLE = {"bool": (0.0, 1.0), "i32": (-(2.0**31), 2.0**31), "u32": (0.0, 2.0**32)}
-ARITHMETIC: dict[str, Callable[[float, float], float]] = {
-    "{0} + {1}": operator.add,
-    "{0} - {1}": operator.sub,
-    "{0} * {1}": operator.mul,
-}
-VIEWS = ("reshape(", "rearrange(")
+# By sign or function, the op whose rule for whole numbers holds for floats, too.
+OPS = {"+": "add", "-": "sub", "*": "mul", "maximum": "maximum", "minimum": "minimum",
+       "abs": "abs", "square": "square"}  # fmt: skip
 
 
-def bounds(op: Op, part: Part, steps: int = MOST_STEPS) -> Bounds:
+def bounds(op: Op, part: object, steps: int = MOST_STEPS) -> Bounds:
     """Infinite only where a number of the file is, or nothing is known."""
+    part = part.part if isinstance(part, Leaf) else part
+    held = exact_number(part)
+    if held is not None:
+        return held, held
     if isinstance(part, Member):
         return _stored(part)
-    if isinstance(part, str):
-        found = exact_number(part)
-        return (found, found) if found is not None else UNKNOWN
-    made = op.writer.made_by.get(part)
-    return _computed(op, made, steps - 1) if made is not None and steps else UNKNOWN
+    made = op.writer.made_by.get(part) if isinstance(part, Value) else None
+    if made is not None:
+        return bounds(op, made.tree, steps - 1) if steps else UNKNOWN
+    return _computed(op, part, steps)
 
 
-def exact_number(part: Part) -> float | None:
+def exact_number(part: object) -> float | None:
     """A number; infinity where the file has it, though the text has the largest float instead."""
-    found = number(part)
-    is_infinite = isinstance(part, Infinite) or (isinstance(part, Member) and part.is_infinite)
-    return math.copysign(math.inf, found) if found is not None and is_infinite else found
+    held = number(part)
+    endless = is_infinite(part) or (isinstance(part, Member) and part.is_infinite)
+    return math.copysign(math.inf, held) if held is not None and endless else held
 
 
 def _stored(member: Member) -> Bounds:
@@ -50,17 +50,31 @@ def _stored(member: Member) -> Bounds:
     return float(array.min()), float(array.max())
 
 
-def _computed(op: Op, made: Statement, steps: int) -> Bounds:
-    first = made.parts[0] if made.parts else ""
-    if made.text == "{0}" or made.text.startswith(VIEWS):
-        return bounds(op, first, steps)
-    if made.text == "f32({0})" and isinstance(first, Value):
-        return WHOLE.get(first.dtype, UNKNOWN)
-    if made.text == "where({0}, {1}, {2})":
-        (a, b), (c, d) = (bounds(op, part, steps) for part in made.parts[1:])
+def _computed(op: Op, tree: object, steps: int) -> Bounds:
+    name, operands = _form(tree)
+    if name in ("reshape", "rearrange"):
+        return bounds(op, operands[0], steps)
+    if name == "f32" and isinstance(operands[0], Leaf):
+        part = operands[0].part
+        return WHOLE.get(part.dtype, UNKNOWN) if isinstance(part, Value) else UNKNOWN
+    if name == "where":
+        (a, b), (c, d) = (bounds(op, part, steps) for part in operands[1:])
         return min(a, c), max(b, d)
-    if made.text not in ARITHMETIC:
+    if name not in OPS:
         return UNKNOWN
-    left, right = (bounds(op, part, steps) for part in made.parts)
-    ends = [ARITHMETIC[made.text](a, b) for a in left for b in right]
-    return UNKNOWN if any(map(math.isnan, ends)) else (min(ends), max(ends))
+    known = [bounds(op, part, steps) for part in operands]
+    if name == "*" and any(math.isinf(end) for pair in known for end in pair):
+        return UNKNOWN
+    ends: Bounds = ARITHMETIC[OPS[name]](known)
+    return UNKNOWN if any(map(math.isnan, ends)) else ends
+
+
+def _form(tree: object) -> tuple[str, list[object]]:
+    """The sign or function of a tree, and its operands."""
+    if isinstance(tree, ast.Binary):
+        return tree.op, [tree.left, tree.right]
+    if isinstance(tree, ast.Call) and isinstance(tree.function, ast.Name | ast.Dtype):
+        head = tree.function
+        operands: list[object] = [item.value for item in tree.arguments if item.name is None]
+        return head.text if isinstance(head, ast.Name) else head.name, operands
+    return "", []

@@ -10,10 +10,11 @@ from wgcc.errors import WgError
 from wgcc.from_onnx.convert import Converted
 from wgcc.from_onnx.values import Member, Shape, Traced, Value
 from wgcc.lazy_numpy import Array, np
+from wgcc.syntax import ast
 
 DATA_FOLDER = "test_data_set_0"
 # Statements that move numbers or copy them.
-SAME_NUMBERS = ("reshape(", "rearrange(", "expand(", "i32(")
+SAME_NUMBERS = ("reshape", "rearrange", "expand", "i32")
 
 
 def own_inputs(path: Path, converted: Converted) -> dict[str, Array] | None:
@@ -104,9 +105,9 @@ def compared_numbers(traced: Traced) -> dict[str, tuple[int, int]]:
         ]
         if not sources:
             continue
-        if item.text == "{0}" or item.text.startswith(SAME_NUMBERS):
+        if item.alias_of is not None or item.function in SAME_NUMBERS:
             origin |= dict.fromkeys(item.outputs, sources[0])
-        if item.text == "{0} == {1}":
+        if isinstance(item.tree, ast.Binary) and item.tree.op == "==":
             for table in (part.arrays[""] for part in item.parts if isinstance(part, Member)):
                 found[sources[0]] = int(table.min()), int(table.max())
     return found

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
-from wgcc.from_onnx.literals import finite, list_text, number_text
+from wgcc.from_onnx.literals import finite, literal, real
 from wgcc.from_onnx.orders import axes_pattern, has_free_order, kept_order
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.values import (
     Constant,
+    Leaf,
     Member,
     Operand,
     Part,
@@ -26,12 +27,16 @@ from wgcc.from_onnx.values import (
 )
 from wgcc.importing.onnx_stored import Stored
 from wgcc.lazy_numpy import Array, np
+from wgcc.syntax import ast
+from wgcc.syntax.templates import NOWHERE, call, constructor, filled, tree_of
+
+# What a hole of a template is filled with, beside numbers, strings and lists of such.
+Given: TypeAlias = Any
 
 # Lists of more numbers than this are parameters, not text.
 LONGEST_LIST = 12
 # A part of a list is no name for what is in it.
 NUMBERED_BLOCK = re.compile(r".*\.\d+|(layer|block|stage)s?_\d+")
-RESHAPE = re.compile(r"reshape\(\{0\}, \[[\d, ]*\]\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +126,7 @@ class Op:
     def type(self) -> TensorType:
         return self.types[0]
 
-    def result(
-        self, text: str, *parts: Operand | Member | str, order: Shape | None = None
-    ) -> Value:
+    def result(self, text: str, *parts: Given, order: Shape | None = None) -> Value:
         """The node's first output."""
         value = self.output(0, order)
         self.emit_many(text, *parts, values=(value,))
@@ -138,7 +141,7 @@ class Op:
     def emit(
         self,
         text: str,
-        *parts: Operand | Member | str,
+        *parts: Given,
         shape: Shape,
         dtype: str,
         order: Shape | None = None,
@@ -149,19 +152,49 @@ class Op:
         self.emit_many(text, *parts, values=(value,))
         return value
 
-    def emit_many(
-        self,
-        text: str,
-        *parts: Operand | Member | str,
-        values: tuple[Value, ...],
-        targets: str = "",
-    ) -> None:
-        filled = tuple(self.part(part) for part in parts)
-        statement = Statement(values, text, filled, self.scope, self.node, targets)
-        self.writer.traced.statements.append(statement)
-        self.writer.made_by |= dict.fromkeys(values, statement)
+    def call(self, function: str, *parts: Given, **named: Given) -> ast.Expr:
+        """A tree; named arguments that are None are left out."""
+        given = {name: self.tree(item) for name, item in named.items()}
+        return call(function, *map(self.tree, parts), **given)
 
-    def part(self, item: Operand | Member | str) -> Part:
+    def index(self, x: Given, items: Sequence[Given], **kind: Any) -> Value:
+        """`x[items]`."""
+        found: list[Any] = [self.tree(item) for item in items]
+        value: Any = self.tree(x)
+        return self.emit("{0}", ast.Index(NOWHERE, value, tuple(found)), **kind)
+
+    def index_result(self, x: Given, items: Sequence[Given]) -> Value:
+        """The node's first output, as `x[items]`."""
+        found = self.type
+        return self.index(x, items, shape=found.shape, dtype=found.dtype, element=found.element)
+
+    def emit_many(
+        self, text: str, *parts: Given, values: tuple[Value, ...], targets: str = ""
+    ) -> None:
+        """`text` is a template whose holes get `parts`; `targets` one whose holes get `values`."""
+        tree = filled(text, *map(self.tree, parts))
+        unpacked = filled(f"[{targets}]", *map(leaf, values)) if targets else None
+        items = unpacked.items if isinstance(unpacked, ast.ListExpr) else ()
+        self.add(Statement(values, tree, self.scope, self.node, items))
+
+    def add(self, statement: Statement) -> None:
+        self.writer.traced.statements.append(statement)
+        self.writer.made_by |= dict.fromkeys(statement.outputs, statement)
+
+    def tree(self, item: Given) -> ast.Syntax | None:
+        """What stands for an operand, a number or a list of such in a tree; None stays None."""
+        if isinstance(item, Value | Constant | Member):
+            part = self.part(item)
+            return leaf(part) if isinstance(part, Value | Member) else part
+        if isinstance(item, list | tuple):
+            inner = map(self.tree, item)
+            return tree_of(tuple(inner) if isinstance(item, tuple) else list(inner))
+        if isinstance(item, float | np.floating):
+            return real(float(item))
+        is_whole = isinstance(item, np.integer)
+        return None if item is None else tree_of(int(item) if is_whole else item)
+
+    def part(self, item: Operand | Part) -> Part:
         if isinstance(item, Constant):
             item = self.computed(item)
         return self._constant_part(item) if isinstance(item, Constant) else item
@@ -183,9 +216,10 @@ class Op:
         if not np.isfinite(array).all():
             self._finite(array)
         if array.ndim == 0 and self.writer.is_number(constant):
-            return number_text(array)
+            return literal(array)
         if not constant.source:
-            return f"{constant.dtype}({list_text(array)})"
+            numbers = [literal(item) for item in array.reshape(-1, 1)]
+            return call(ast.Dtype(NOWHERE, constant.dtype), numbers)
         return self.parameter(constant)
 
     def parameter(self, constant: Constant, name: str = "") -> Part:
@@ -202,25 +236,31 @@ class Op:
             return member
         pattern = axes_pattern(axes or plain, constant.axes or plain)
         return self.emit(
-            f'rearrange({{0}}, "{pattern}")', member,
+            "rearrange({0}, {1})", member, pattern,
             shape=constant.shape, dtype=constant.dtype, name=member.name,
         )  # fmt: skip
 
     def new_parameter(self, constant: Constant, name: str) -> Member:
         array = self.narrowed(constant.array)
-        frozen = "" if self.writer.is_weight(constant) else "frozen "
-        sizes = ", ".join(map(str, array.shape))
-        held = f"{constant.dtype}[{sizes}]" if sizes else constant.dtype
-        kind = f"{frozen}param {{name}}: {held} ~ external"
         was_infinite = array.dtype.kind == "f" and not np.isfinite(constant.array).all()
         source = self.writer.stored.titles.get(constant.source, constant.source)
-        own = name or source or self.name
-        return Member(kind, {"": array}, own, constant.source, bool(was_infinite))
+        return Member(
+            {"": array}, name or source or self.name, source=constant.source,
+            is_frozen=not self.writer.is_weight(constant), is_infinite=bool(was_infinite),
+        )  # fmt: skip
 
-    def layer(self, kind: str, name: str, **arrays: Array) -> Member:
-        """A standard layer with these parameters."""
+    def layer(
+        self,
+        kind: str,
+        sizes: Sequence[int],
+        name: str,
+        arrays: Mapping[str, Array],
+        **options: Given,
+    ) -> Member:
+        """A standard layer with these parameters; options that are None are not written."""
         held = {key: self.narrowed(array) for key, array in arrays.items()}
-        return Member(f"{{name}}: {kind}", held, name)
+        given = {key: self.tree(option) for key, option in options.items()}
+        return Member(held, name, constructor(kind, sizes, given))
 
     def parameter_of(self, array: Array, name: str = "table") -> Member:
         """A frozen parameter with numbers that the import has computed."""
@@ -279,7 +319,7 @@ class Op:
     def _moved(self, value: Value, order: Shape) -> Value:
         pattern = axes_pattern(value.order, order)
         return self.emit(
-            f'rearrange({{0}}, "{pattern}")', value,
+            "rearrange({0}, {1})", value, pattern,
             shape=value.shape, dtype=value.dtype, order=order, name=value.name,
             element=value.element,
         )  # fmt: skip
@@ -316,9 +356,8 @@ class Op:
         plain = self._before_reshape(operand)
         if plain.shape == shape:
             return self.ordered(plain, None)
-        sizes = ", ".join(map(str, shape))
         return self.emit(
-            f"reshape({{0}}, [{sizes}])", plain,
+            "reshape({0}, {1})", plain, list(shape),
             shape=shape, dtype=operand.dtype, element=operand.element,
         )  # fmt: skip
 
@@ -328,10 +367,8 @@ class Op:
             return Constant(constant.array.reshape(shape))
         if constant.source not in self.writer.shared:
             return Constant(constant.array.reshape(shape), constant.source)
-        sizes = ", ".join(map(str, shape))
-        return self.emit(
-            f"reshape({{0}}, [{sizes}])", self.parameter(constant), shape=shape, dtype="f32"
-        )
+        whole = self.parameter(constant)
+        return self.emit("reshape({0}, {1})", whole, list(shape), shape=shape, dtype="f32")
 
     def viewed(self, operand: Operand, shape: Shape) -> Operand:
         """As `reshaped`, but axes stay stored in their order where the new shape allows that."""
@@ -339,28 +376,27 @@ class Op:
         while isinstance(found, Value):
             order = kept_order(found, shape)
             if order is not None and order != plain_order(shape):
-                sizes = ", ".join(str(shape[axis]) for axis in order)
                 return self.emit(
-                    f"reshape({{0}}, [{sizes}])", found,
+                    "reshape({0}, {1})", found, [shape[axis] for axis in order],
                     shape=shape, dtype=found.dtype, order=order, element=found.element,
                 )  # fmt: skip
             made = self.writer.made_by.get(found)
-            if made is None or not RESHAPE.fullmatch(made.text) or made.parts[0] is found:
+            if made is None or made.reshapes is None or made.reshapes is found:
                 break
-            found = made.parts[0]
+            found = made.reshapes
         return self.reshaped(operand, shape)
 
     def _before_reshape(self, value: Value) -> Operand:
         """The tensor whose elements these are, in the order that `reshape` sees."""
         made = self.writer.made_by.get(value)
-        before = made.parts[0] if made and RESHAPE.fullmatch(made.text) else None
-        if isinstance(before, Value) and has_free_order(value):
+        before = made.reshapes if made else None
+        if before is not None and has_free_order(value):
             return self._before_reshape(before)
         return value if has_free_order(value) else self.ordered(value, None)
 
-    def need_layer(self, name: str, text: str) -> None:
+    def need_layer(self, layer: ast.Layer) -> None:
         """A layer that the standard ones do not have is written into the model."""
-        self.writer.traced.layers[name] = text
+        self.writer.traced.layers[layer.name.text] = layer
 
     def remark(self, text: str) -> None:
         """What is said of all nodes that it is true of."""
@@ -369,6 +405,10 @@ class Op:
     def note(self, text: str) -> None:
         if text not in self.writer.traced.notes:
             self.writer.traced.notes.append(text)
+
+
+def leaf(part: Value | Member) -> Leaf:
+    return Leaf(NOWHERE, part)
 
 
 def check_elements(before: Shape, after: Shape) -> None:

@@ -15,10 +15,11 @@ from wgcc.from_onnx.loops import Rounds, as_scan
 from wgcc.from_onnx.names import word
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rounds import FIRST_STATE, rounds_of
-from wgcc.from_onnx.rules.rule import axis_of
+from wgcc.from_onnx.rules.rule import at_axis, axis_of
 from wgcc.from_onnx.values import Constant, Operand, Value, plain_order
 from wgcc.lazy_numpy import np
 from wgcc.schedule.limits import MAX_RUN
+from wgcc.syntax.templates import filled
 
 if TYPE_CHECKING:
     from wgcc.from_onnx.trace import Tracer
@@ -101,7 +102,7 @@ def loop(tracer: Tracer, op: Op, values: Values) -> list[Operand]:
     if count < 2 or not sees_values(body, values, carried):
         return _bounded(count, MOST_KNOWN_ROUNDS, unrolled)
     counter = Value("i32", (), (), "i", INT64)
-    over = f"0..{count}"
+    over = filled("0..{0}", count)
     rounds = Rounds(body, carried, [over], [counter], count, [going_on], ignored=1)
     return _scan_or(unrolled, tracer, op, values, rounds)
 
@@ -149,10 +150,9 @@ def stacked(op: Op, items: Sequence[Operand], axis: int) -> Operand:
             np.stack([item.array for item in items if isinstance(item, Constant)], axis)
         )
     plain = [op.tensor(op.ordered(item, None)) for item in items]
-    names = ", ".join(f"{{{place}}}" for place in range(len(plain)))
     first = items[0]
     shape = (*first.shape[:axis], len(items), *first.shape[axis:])
-    return op.emit(f"stack([{names}], axis = {axis})", *plain, shape=shape, dtype=first.dtype)
+    return op.emit("stack({0}, axis = {1})", plain, axis, shape=shape, dtype=first.dtype)
 
 
 def scan(tracer: Tracer, op: Op, values: Values) -> list[Operand]:
@@ -229,8 +229,7 @@ def _over_sequences(
     ]  # fmt: skip
     ports = body.input[len(states) :]
     items = [_item(x, common, port.name) for x, port in zip(over, ports, strict=True)]
-    options = (f", axis = {common}" if common else "") + (", reverse = true" if is_reversed else "")
-    rounds = Rounds(body, states, over, items, count, options=options, axis=common)
+    rounds = Rounds(body, states, over, items, count, is_reversed=is_reversed, axis=common)
     known = not sees_values(body, values, [*states, *sequences])
 
     def unrolled() -> list[Operand]:
@@ -266,7 +265,7 @@ def _flipped(op: Op, x: Operand, axis: int) -> Operand:
     if isinstance(x, Constant):
         return Constant(np.flip(x.array, axis))
     plain = op.ordered(x, None)
-    return op.emit(f"flip({{0}}, axis = {axis})", plain, shape=x.shape, dtype=x.dtype)
+    return op.emit("flip({0}, axis = {1})", plain, axis, shape=x.shape, dtype=x.dtype)
 
 
 def _item(x: Operand, axis: int, name: str) -> Value:
@@ -280,7 +279,8 @@ def _rows_written_out(
     states = list(rounds.states)
     stacks: list[list[Operand]] = [[] for _ in range(len(rounds.graph.output) - len(states))]
     for number in reversed(range(rounds.count)) if is_reversed else range(rounds.count):
-        items = [row(op, x, rounds.axis, number) for x in rounds.over if not isinstance(x, str)]
+        items = [row(op, x, rounds.axis, number) for x in rounds.over
+                 if isinstance(x, Value | Constant)]  # fmt: skip
         found = run_inner(tracer, rounds.graph, values, [*states, *items])
         states = found[: len(states)]
         for stack, item in zip(stacks, found[len(states) :], strict=True):
@@ -296,7 +296,7 @@ def row(op: Op, x: Operand, axis: int, number: int) -> Operand:
         return Constant(x.array.take(number, axis))
     plain = op.ordered(x, None)
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
-    return op.emit(f"{{0}}[{':, ' * axis}{number}]", plain, shape=shape, dtype=x.dtype)
+    return op.index(plain, at_axis(axis, number), shape=shape, dtype=x.dtype)
 
 
 CONTROL = {"If": branch, "Loop": loop, "Scan": scan}

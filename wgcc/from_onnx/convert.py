@@ -19,13 +19,13 @@ from wgcc.from_onnx.names import one_line, word
 from wgcc.from_onnx.noise import HIDDEN_NOISE, feed_noise
 from wgcc.from_onnx.original import run_onnx
 from wgcc.from_onnx.problems import CannotImport, NotImportable
-from wgcc.from_onnx.symbolic import is_accepted, open_text
+from wgcc.from_onnx.symbolic import is_accepted, open_program
 from wgcc.from_onnx.trace import trace
 from wgcc.from_onnx.training_options import Training
 from wgcc.from_onnx.values import Traced
-from wgcc.from_onnx.writing.model_text import Heading, write_model
-from wgcc.from_onnx.writing.text import Written
-from wgcc.from_onnx.writing.text import clean as clean_name
+from wgcc.from_onnx.writing.layers import clean as clean_name
+from wgcc.from_onnx.writing.model import Heading, write_model
+from wgcc.from_onnx.writing.written import Written
 from wgcc.ir.dtypes import DTYPE_TABLE, FLOATS
 from wgcc.lazy_numpy import Array, np
 from wgcc.paths import data_dir
@@ -33,7 +33,7 @@ from wgcc.paths import data_dir
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """A model as text with weights, and the ONNX model that it is of.
+    """A model as a program with weights, and the ONNX model that it is of.
 
     `fixed` are the inputs that it does not have, as their numbers are known. `trial` is compared
     with the original in its place, and has a `note` that says how it differs; `incomparable` is why
@@ -134,7 +134,7 @@ def _converted(model: Any, file: str, wishes: Wishes, drawn: Any = None) -> Conv
     written = write_model(traced, heading, standard_names(), wishes.training)
 
     def draft(sizes: Mapping[str, int]) -> Written | None:
-        """The text for other sizes."""
+        """The program for other sizes."""
         try:
             with resized(open_axes, {name: sizes[title] for name, title in titles.items()}):
                 other = _traced(model, file, wishes, fixed)
@@ -142,7 +142,7 @@ def _converted(model: Any, file: str, wishes: Wishes, drawn: Any = None) -> Conv
         except (WgError, CannotImport):
             return None
 
-    opened = open_text(draft, {titles[name]: size for name, size in given.items()})
+    opened = open_program(draft, {titles[name]: size for name, size in given.items()})
     return Converted(opened or written, traced, model, fixed, classes=classes)
 
 

@@ -1,26 +1,29 @@
-"""Numbers as the language writes them."""
+"""Numbers as trees of the language."""
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 from wgcc.lazy_numpy import Array, np
+from wgcc.syntax import ast
+from wgcc.syntax.templates import NOWHERE, tree_of
 
 # A little below the largest 32-bit float, whose shortest text would be read as more than that.
 LARGEST = 3.4028234e38
 
 
-class Infinite(str):
-    """The text of the largest float, in place of infinity."""
+def real(number: float) -> ast.Expr:
+    """The shortest number that is the same 32-bit float. Infinity stays, to be written as LARGEST:
+    masks have it, and what they hide differs."""
+    short = float(number) if np.isinf(number) else float(str(np.float32(number)))
+    tree: Any = tree_of(short)
+    return tree  # type: ignore[no-any-return]
 
-    __slots__ = ()
 
-
-def float_text(number: float) -> str:
-    """The shortest text that is the same 32-bit number."""
-    text = str(np.float32(number))
-    if abs(number) > LARGEST:
-        text = "3.4028234e38" if number > 0 else "-3.4028234e38"
-    whole = "." not in text and "e" not in text
-    return f"{text}.0" if whole else text
+def written(tree: ast.Float) -> ast.Float | None:
+    """In place of infinity and what is rounded to it."""
+    return ast.Float(NOWHERE, LARGEST) if tree.value > LARGEST else None
 
 
 def finite(array: Array) -> Array:
@@ -31,16 +34,23 @@ def finite(array: Array) -> Array:
     return np.clip(array, -largest, largest)
 
 
-def number_text(array: Array) -> str:
+def literal(array: Array) -> ast.Expr:
     """One number of any type."""
     item = array.reshape(-1)[0]
-    if array.dtype.kind == "b":
-        return "true" if item else "false"
-    if array.dtype.kind in "iu":
-        return str(int(item))
-    text = float_text(float(item))
-    return Infinite(text) if np.isinf(item) else text
+    if array.dtype.kind not in "iub":
+        return real(float(item))
+    tree: Any = tree_of(bool(item) if array.dtype.kind == "b" else int(item))
+    return tree  # type: ignore[no-any-return]
 
 
-def list_text(array: Array) -> str:
-    return "[" + ", ".join(number_text(item) for item in array.reshape(-1, 1)) + "]"
+def number_of(tree: object) -> float | None:
+    """The number that a tree is."""
+    if isinstance(tree, ast.Unary) and tree.op == "-":
+        inner = number_of(tree.operand)
+        return -inner if inner is not None else None
+    return float(tree.value) if isinstance(tree, ast.Int | ast.Float) else None
+
+
+def is_infinite(tree: object) -> bool:
+    number = number_of(tree)
+    return number is not None and math.isinf(number)

@@ -6,23 +6,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from wgcc.from_onnx.context import Op, Writer
+from wgcc.from_onnx.context import Given, Op, Writer, leaf
 from wgcc.from_onnx.infer import element_of
 from wgcc.from_onnx.inner_graphs import Values, apart, own_weights, run_inner
-from wgcc.from_onnx.literals import number_text
+from wgcc.from_onnx.literals import literal
 from wgcc.from_onnx.names import word
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.values import (
     Body,
     Constant,
     Operand,
-    Part,
     Statement,
     Value,
     flat,
     plain_order,
 )
 from wgcc.lazy_numpy import np
+from wgcc.syntax import ast
+from wgcc.syntax.templates import NOWHERE, call, typed
 
 if TYPE_CHECKING:
     from wgcc.from_onnx.trace import Tracer
@@ -37,13 +38,13 @@ class Rounds:
 
     graph: Any
     states: Sequence[Operand]
-    over: Sequence[Operand | str]
+    over: Sequence[Operand | ast.Expr]
     items: Sequence[Value]
     count: int
     leading: Sequence[Operand] = ()
     ignored: int = 0
     # `axis` and `reverse` of `scan`, and the axis of the rounds in what is stacked.
-    options: str = ""
+    is_reversed: bool = False
     axis: int = 0
 
 
@@ -115,15 +116,15 @@ def _own(op: Op, item: Operand, own: set[Value]) -> Value:
     plain = op.ordered(item, None)
     if isinstance(plain, Value) and (plain in own or plain is not item):
         return plain
-    part = op.part(plain) if plain.shape or isinstance(plain, Value) else _number(plain)
+    part: Given = op.part(plain) if plain.shape or isinstance(plain, Value) else _number(plain)
     return op.emit("{0}", part, shape=plain.shape, dtype=plain.dtype)
 
 
-def _number(item: Operand) -> str:
+def _number(item: Operand) -> ast.Expr:
     """A single number as a tensor of its type."""
     assert isinstance(item, Constant)
-    text = number_text(item.array)
-    return text if item.dtype == "bool" else f"{item.dtype}({text})"
+    tree = literal(item.array)
+    return tree if item.dtype == "bool" else call(ast.Dtype(NOWHERE, item.dtype), tree)
 
 
 def _check_types(rounds: Rounds, trial: Trial) -> None:
@@ -153,9 +154,11 @@ def _written(op: Op, rounds: Rounds, trial: Trial) -> list[Operand]:
     first = len(trial.states)
     stacks = [_stack(op, item, rounds, first + place) for place, item in enumerate(results)]
     parts = [_start(op, rounds.states[place]) for place in kept]
-    over = [item if isinstance(item, str) else op.tensor(op.ordered(item, None))
+    over = [op.tensor(op.ordered(item, None)) if isinstance(item, Value | Constant) else item
             for item in rounds.over]  # fmt: skip
-    _emit(op, rounds.options, [*parts, *over], (*finals.values(), *stacks), body)
+    tree = op.call("scan", *parts, *over, axis=rounds.axis or None,
+                   reverse=rounds.is_reversed or None)  # fmt: skip
+    op.add(Statement((*finals.values(), *stacks), tree, op.scope, op.node, body=body))
     last = [finals.get(place, item) for place, item in enumerate(rounds.states)]
     return [*last, *stacks]
 
@@ -164,7 +167,7 @@ def _unchanged(rounds: Rounds, trial: Trial) -> Iterator[Statement]:
     """States that stay as they are have the value from outside."""
     for place, (start, state) in enumerate(zip(rounds.states, trial.states, strict=True)):
         if isinstance(state, Value) and isinstance(start, Value) and trial.is_same(place):
-            yield Statement((state,), "{0}", (start,), (), "")
+            yield Statement((state,), leaf(start), (), "")
 
 
 def _final(op: Op, state: Operand, place: int) -> Value:
@@ -183,7 +186,7 @@ def _name(op: Op, place: int, default: str) -> str:
     return op.names[place] if place < len(op.names) and op.names[place] else default
 
 
-def _start(op: Op, item: Operand) -> Part:
+def _start(op: Op, item: Operand) -> Given:
     """What a state is before the first round."""
     plain = op.ordered(item, None)
     if isinstance(plain, Value):
@@ -191,14 +194,5 @@ def _start(op: Op, item: Operand) -> Part:
     if not plain.shape:
         return _number(plain)
     if not plain.source and not plain.array.any():
-        return f"zeros({plain.dtype}[{', '.join(map(str, plain.shape))}])"
+        return call("zeros", typed(plain.dtype, plain.shape))
     return op.part(plain)
-
-
-def _emit(
-    op: Op, text: str, parts: Sequence[Part | Operand], values: tuple[Value, ...], body: Body
-) -> None:
-    filled = tuple(op.part(part) for part in parts)
-    statement = Statement(values, text, filled, op.scope, op.node, body=body)
-    op.writer.traced.statements.append(statement)
-    op.writer.made_by |= dict.fromkeys(values, statement)

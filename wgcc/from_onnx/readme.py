@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from wgcc.from_onnx.convert import Converted
@@ -83,19 +82,17 @@ def readme(file: str, converted: Converted, comparison: Comparison) -> str:
 
 def _size_commands(converted: Converted) -> list[str]:
     """How to build the model for other sizes, if its text leaves any open."""
-    declared = re.search(r"^dim (\w+) = (\d+)", converted.written.text, re.MULTILINE)
-    if declared is None:
-        return []
-    size = int(declared[2]) + 1
-    return [
-        f"# the sizes after `dim` can be others, such as {declared[1]} = {size}",
-        f"wgcc build {MODEL} --weights {WEIGHTS} --set {declared[1]}={size} -o other/",
-    ]
+    for name, size in converted.written.dims.items():
+        return [
+            f"# the sizes after `dim` can be others, such as {name} = {size + 1}",
+            f"wgcc build {MODEL} --weights {WEIGHTS} --set {name}={size + 1} -o other/",
+        ]
+    return []
 
 
 def _training_commands(converted: Converted) -> list[str]:
     """Of a model with `entry train`: which arrays it takes, and the command."""
-    if "entry train(" not in converted.written.text:
+    if converted.written.entry("train") is None:
         return []
     names = ", ".join([*converted.written.inputs.values(), "target"])
     return [

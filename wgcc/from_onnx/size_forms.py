@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
 
-from wgcc.from_onnx.literals import number_text
+from wgcc.from_onnx.literals import literal
 from wgcc.from_onnx.values import dtype_of
 from wgcc.lazy_numpy import Array, np
+from wgcc.syntax import ast
+from wgcc.syntax.templates import call, filled, typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,50 +29,51 @@ class Form:
     axis: int = 0
     other: float = 0
 
-    def text(self, sizes: Sequence[str]) -> str:
+    def tree(self, sizes: Sequence[ast.Expr]) -> ast.Expr:
         """`sizes` are those of the table, as written."""
         if self.kind == "fill":
-            return self._filled(f"[{', '.join(sizes)}]")
+            return self._filled(sizes)
         if self.kind == "range":
             return self._spread(self._scaled(_positions(sizes, self.axis)), sizes)
         if self.kind == "count":
-            count = " * ".join(f"({size})" if " " in size else size for size in sizes)
-            return f"reshape({self._scaled(f'arange({count})')}, [{', '.join(sizes)}])"
+            count = reduce(partial(filled, "{0} * {1}"), sizes)
+            return call("reshape", self._scaled(call("arange", count)), [*sizes])
         rank = len(sizes)
         rows, columns = (_positions(sizes, axis) for axis in (rank - 2, rank - 1))
-        shift = f" + {int(self.first)}" if self.first else ""
-        test = f"{columns} > {rows}{shift}"
+        limit = filled("{0} + {1}", rows, int(self.first)) if self.first else rows
+        test = filled("{0} > {1}", columns, limit)
         if self.dtype == "bool":
-            return test if self.step else f"not ({test})"
-        return f"where({test}, {self._number(self.step)}, {self._number(self.other)})"
+            return test if self.step else filled("not {0}", test)
+        return call("where", test, self._number(self.step), self._number(self.other))
 
-    def _filled(self, shape: str) -> str:
+    def _filled(self, sizes: Sequence[ast.Expr]) -> ast.Expr:
         if self.dtype == "bool":
-            return f"zeros(f32{shape}) == {'0.0' if self.first else '1.0'}"
+            nothing = call("zeros", typed("f32", sizes))
+            return filled("{0} == {1}", nothing, 0.0 if self.first else 1.0)
         simple = {0.0: "zeros", 1.0: "ones"}.get(self.first)
-        if simple:
-            return f"{simple}({self.dtype}{shape})"
-        return f"ones({self.dtype}{shape}) * {self._number(self.first)}"
+        whole = call(simple or "ones", typed(self.dtype, sizes))
+        return whole if simple else filled("{0} * {1}", whole, self._number(self.first))
 
-    def _scaled(self, text: str) -> str:
-        text = f"f32({text})" if self.dtype == "f32" else text
-        text = text if self.step == 1 else f"{text} * {self._number(self.step)}"
-        return f"{text} + {self._number(self.first)}" if self.first else text
+    def _scaled(self, tree: ast.Expr) -> ast.Expr:
+        tree = filled("f32({0})", tree) if self.dtype == "f32" else tree
+        tree = tree if self.step == 1 else filled("{0} * {1}", tree, self._number(self.step))
+        return filled("{0} + {1}", tree, self._number(self.first)) if self.first else tree
 
-    def _spread(self, text: str, sizes: Sequence[str]) -> str:
-        if all(size == "1" for axis, size in enumerate(sizes) if axis != self.axis):
-            return text
-        return f"expand({text}, [{', '.join(sizes)}])"
+    def _spread(self, tree: ast.Expr, sizes: Sequence[ast.Expr]) -> ast.Expr:
+        others = [size for axis, size in enumerate(sizes) if axis != self.axis]
+        if all(isinstance(size, ast.Int) and size.value == 1 for size in others):
+            return tree
+        return call("expand", tree, [*sizes])
 
-    def _number(self, value: float) -> str:
-        return number_text(np.array(value, np.float32 if self.dtype == "f32" else np.int64))
+    def _number(self, value: float) -> ast.Expr:
+        return literal(np.array(value, np.float32 if self.dtype == "f32" else np.int64))
 
 
-def _positions(sizes: Sequence[str], axis: int) -> str:
+def _positions(sizes: Sequence[ast.Expr], axis: int) -> ast.Expr:
     if len(sizes) == 1:
-        return f"arange({sizes[0]})"
-    shape = [size if place == axis else "1" for place, size in enumerate(sizes)]
-    return f"reshape(arange({sizes[axis]}), [{', '.join(shape)}])"
+        return call("arange", sizes[0])
+    shape = [size if place == axis else 1 for place, size in enumerate(sizes)]
+    return call("reshape", call("arange", sizes[axis]), shape)
 
 
 def form_of(array: Array) -> Form | None:

@@ -1,14 +1,12 @@
-"""Keeps sizes open in the text of a model, so that `wgcc build --set batch=5` builds it for others.
+"""Keeps sizes open in a model file, so that `wgcc build --set batch=5` builds it for others.
 
-The text is written for several sizes. Each number in it that changes must be an expression of the
-sizes, and each table that changes a formula; the result is checked at sizes that were not used to
-find it. A size for which this fails stays a number.
+The program is written for several sizes. Each number in it that changes must be an expression of
+the sizes, and each table that changes a formula; the result is checked at sizes that were not used
+to find it. A size for which this fails stays a number.
 """
 
 from __future__ import annotations
 
-import math
-import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,33 +15,26 @@ from typing import TypeAlias
 
 from wgcc.compiler import read_program
 from wgcc.errors import WgError
+from wgcc.from_onnx.literals import number_of
+from wgcc.from_onnx.match import match_list
+from wgcc.from_onnx.size_expressions import Expression, Sizes, Skeleton, explain, fill, skeleton
 from wgcc.from_onnx.size_forms import Form, form_of
-from wgcc.from_onnx.size_tokens import (
-    Expression,
-    Sizes,
-    explain,
-    fill,
-    numbers_of,
-    tokens,
-    with_lists,
-    without_lists,
-)
-from wgcc.from_onnx.writing.text import Written
+from wgcc.from_onnx.writing.written import Written
 from wgcc.lazy_numpy import Array, np
+from wgcc.syntax import ast, templates
+from wgcc.syntax.templates import NOWHERE, identifier
+from wgcc.syntax.tree_text import walk
 
-# The text at given sizes; None where the model does not allow them.
+# The program at given sizes; None where the model does not allow them.
 Draft: TypeAlias = Callable[[Sizes], Written | None]
 # Sizes are changed by so much, until the model allows it.
 STEPS = (1, 2, -1, 3, 4, 8, 16, 32)
-DECLARED = re.compile(r"\s*frozen param (\w+): \w+\[(.*)\] ~ external")
-PREDICT = re.compile(r"^ *entry predict\(.*", re.MULTILINE)
-SHAPE = re.compile(r"\[([^\]]*)\]")
 MOST_SIZES = 6
 MOST_BYTES = 1 << 30
 
 
-def open_text(draft: Draft, sizes: Sizes) -> Written | None:
-    """The text with `dim` for as many sizes as can stay open; None if none can."""
+def open_program(draft: Draft, sizes: Sizes) -> Written | None:
+    """The program with `dim` for as many sizes as can stay open; None if none can."""
     names = tuple(sizes)
     if not names or len(names) > MOST_SIZES:
         return None
@@ -58,11 +49,11 @@ def open_text(draft: Draft, sizes: Sizes) -> Written | None:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A text without its lists, which are kept as arrays that may follow the sizes."""
+    """A program at some sizes."""
 
     sizes: Sizes
     written: Written
-    lists: Sequence[str]
+    skeleton: Skeleton
 
 
 def _attempt(draft: Draft, sizes: Sizes, names: Sequence[str]) -> Written | None:
@@ -70,10 +61,12 @@ def _attempt(draft: Draft, sizes: Sizes, names: Sequence[str]) -> Written | None
     if samples is None or plain is None:
         return None
     opened = _opened(samples, names)
-    if opened is None or not _has_ports(opened.text, plain.text, sizes):
+    if opened is None or not _has_ports(opened, plain, sizes):
         return None
-    listed = ", ".join(f"{name} = {sizes[name]}" for name in names)
-    opened = replace(opened, text=opened.text.replace("\nwg 1\n", f"\nwg 1\ndim {listed}\n", 1))
+    dims = [ast.DimDecl(NOWHERE, identifier(key), ast.Int(NOWHERE, sizes[key])) for key in names]
+    edition, *items = opened.file.items
+    whole = (edition, ast.Dims(NOWHERE, tuple(dims)), *items)
+    opened = replace(opened, file=replace(opened.file, items=whole))
     last = {name: samples[-1].sizes[name] for name in names}
     return opened if all(is_accepted(opened.text, at) for at in ({}, last)) else None
 
@@ -89,10 +82,10 @@ def _samples(draft: Draft, sizes: Sizes, names: Sequence[str]) -> list[Sample] |
     first = draft(start)
     if first is None:
         return None
-    base, lists = _without_lists(first)
-    if sum(array.nbytes for array in base.weights.values()) > MOST_BYTES:
+    base = Sample(start, first, skeleton(first.file))
+    if sum(array.nbytes for array in first.weights.values()) > MOST_BYTES:
         return None
-    samples = [Sample(start, base, lists)]
+    samples = [base]
     changed = []
     for name in names:
         sample = _stepped(draft, start, {name: 1}, base)
@@ -107,7 +100,7 @@ def _samples(draft: Draft, sizes: Sizes, names: Sequence[str]) -> list[Sample] |
     return [*samples, *far, last] if last is not None and far else None
 
 
-def _far(draft: Draft, start: Sizes, names: Sequence[str], base: Written) -> list[Sample]:
+def _far(draft: Draft, start: Sizes, names: Sequence[str], base: Sample) -> list[Sample]:
     """At much larger sizes, or smaller ones: a size divided by 32 changes only there."""
     for factors in ((2, 3.2), (1.5,), (0.5,)):
         samples = []
@@ -121,8 +114,8 @@ def _far(draft: Draft, start: Sizes, names: Sequence[str], base: Written) -> lis
     return []
 
 
-def _stepped(draft: Draft, start: Sizes, steps: Mapping[str, int], base: Written) -> Sample | None:
-    """The first sample whose text is like the base's but for numbers."""
+def _stepped(draft: Draft, start: Sizes, steps: Mapping[str, int], base: Sample) -> Sample | None:
+    """The first sample that is like the base but for numbers."""
     for factor in STEPS:
         at = {name: size + factor * steps.get(name, 0) for name, size in start.items()}
         if min(at.values()) < 2:
@@ -133,25 +126,20 @@ def _stepped(draft: Draft, start: Sizes, steps: Mapping[str, int], base: Written
     return None
 
 
-def _sample(draft: Draft, at: Sizes, base: Written) -> Sample | None:
-    """The text at some sizes, if it is like the base's but for numbers."""
+def _sample(draft: Draft, at: Sizes, base: Sample) -> Sample | None:
+    """The program at some sizes, if it is like the base but for numbers."""
     written = draft(at)
     if written is None:
         return None
-    written, lists = _without_lists(written)
-    same_text = tokens(written.text)[0] == tokens(base.text)[0]
-    same_weights = written.weights.keys() == base.weights.keys()
-    return Sample(at, written, lists) if same_text and same_weights else None
-
-
-def _without_lists(written: Written) -> tuple[Written, list[str]]:
-    text, lists = without_lists(written.text)
-    return replace(written, text=text), lists
+    found = Sample(at, written, skeleton(written.file))
+    is_same = found.skeleton.form == base.skeleton.form
+    has_same = written.weights.keys() == base.written.weights.keys()
+    return found if is_same and has_same else None
 
 
 def _opened(samples: Sequence[Sample], names: Sequence[str]) -> Written | None:
     sizes = [{name: sample.sizes[name] for name in names} for sample in samples]
-    rows = zip(*(tokens(sample.written.text)[1] for sample in samples), strict=True)
+    rows = zip(*(sample.skeleton.numbers for sample in samples), strict=True)
     meanings: list[Expression | int] = []
     for numbers in rows:
         meaning = explain(numbers, sizes)
@@ -162,29 +150,35 @@ def _opened(samples: Sequence[Sample], names: Sequence[str]) -> Written | None:
     if forms is None or lists is None:
         return None
     base = samples[0].written
-    text = _with_formulas(base, fill(base.text, meanings), forms)
-    text = with_lists(text, lists) if text is not None else None
+    remarks = dict(base.remarks)
+    filled = replace(base, file=fill(base.file, meanings, lists, remarks), remarks=remarks)
+    file = _with_formulas(filled, forms)
     weights = {key: array for key, array in base.weights.items() if key not in forms}
-    return replace(base, text=text, weights=weights) if text is not None else None
+    return replace(filled, file=file, weights=weights) if file is not None else None
 
 
-def _has_ports(text: str, plain: str, sizes: Sizes) -> bool:
-    """Whether inputs and outputs have the shapes of the text for just these sizes.
+def _has_ports(opened: Written, plain: Written, sizes: Sizes) -> bool:
+    """Whether inputs and outputs have the shapes of the program for just these sizes.
 
     ONNX may drop an axis of size 1, which others than 1 keep.
     """
-    shapes = [
-        [[_value(size, sizes) for size in shape.split(", ")] for shape in SHAPE.findall(line[0])]
-        for line in map(PREDICT.findall, (text, plain))
-    ]
+    shapes = []
+    for written in (opened, plain):
+        entry = written.entry("predict")
+        assert entry is not None and entry.result is not None
+        ports = [node for part in (*entry.values, entry.result) for node in walk(part)
+                 if isinstance(node, ast.TypeExpr)]  # fmt: skip
+        shapes.append([[_value(size, sizes) for size in port.dims] for port in ports])
     return shapes[0] == shapes[1]
 
 
-def _value(size: str, sizes: Sizes) -> int:
-    """`2 * seq + 1` at given sizes, as `Expression` writes it."""
-    product, sign, offset = re.fullmatch(r"(.*?)(?: ([+-]) (\d+))?", size).groups()  # type: ignore[union-attr]
-    value = math.prod(sizes[part] if part in sizes else int(part) for part in product.split(" * "))
-    return value + int(f"{sign}{offset}") if sign else value
+def _value(size: object, sizes: Sizes) -> int:
+    """`2 * seq + 1` at given sizes."""
+    if isinstance(size, ast.Binary):
+        left, right = _value(size.left, sizes), _value(size.right, sizes)
+        return {"*": left * right, "+": left + right, "-": left - right}[size.op]
+    assert isinstance(size, ast.Int | ast.Name)
+    return size.value if isinstance(size, ast.Int) else sizes[size.text]
 
 
 def _forms(samples: Sequence[Sample]) -> dict[str, Form] | None:
@@ -203,68 +197,79 @@ def _forms(samples: Sequence[Sample]) -> dict[str, Form] | None:
     return forms
 
 
-def _lists(samples: Sequence[Sample], sizes: Sequence[Sizes]) -> list[str] | None:
+def _lists(samples: Sequence[Sample], sizes: Sequence[Sizes]) -> list[ast.Expr] | None:
     """Written lists; those that change as formulas."""
-    texts = []
-    for same in zip(*(sample.lists for sample in samples), strict=True):
-        if len(set(same)) == 1:
-            texts.append(same[0])
+    found: list[ast.Expr] = []
+    for same in zip(*(sample.skeleton.lists for sample in samples), strict=True):
+        arrays = [_array(tree) for tree in same]
+        if all(_is_same(arrays[0], array) for array in arrays[1:]):
+            found.append(same[0])
             continue
-        arrays = [_array(text) for text in same]
         length = explain([array.size for array in arrays], sizes)
         forms = {form_of(array) for array in arrays}
         form = forms.pop() if len(forms) == 1 else None
         if form is None or length is None:
             return None
-        texts.append(f"({form.text([str(length) if isinstance(length, int) else length.text])})")
-    return texts
+        size = ast.Int(NOWHERE, length) if isinstance(length, int) else length.tree
+        found.append(form.tree([size]))
+    return found
 
 
-def _array(text: str) -> Array:
-    dtype, *numbers = numbers_of(text)
-    kinds = {"f32": np.float32, "i32": np.int32, "u32": np.uint32}
-    if dtype == "bool":
-        return np.array([number == "true" for number in numbers])
-    return np.array([float(number) for number in numbers]).astype(kinds[dtype])
+def _array(tree: ast.Call) -> Array:
+    kinds = {"f32": np.float32, "i32": np.int32, "u32": np.uint32, "bool": np.bool_,
+             "i8": np.int8, "u8": np.uint8}  # fmt: skip
+    assert isinstance(tree.function, ast.Dtype)
+    items = match_list(tree) or ()
+    numbers = [item.value if isinstance(item, ast.Bool) else number_of(item) for item in items]
+    return np.array(numbers).astype(kinds[tree.function.name])
 
 
 def _is_same(a: Array, b: Array) -> bool:
     return a.shape == b.shape and np.array_equal(a, b)
 
 
-def _with_formulas(base: Written, text: str, forms: Mapping[str, Form]) -> str | None:
-    """Declarations of tables become the first statements of what uses them."""
-    waiting: list[str] = []
-    lines: list[str] = []
-    for before, line in zip(base.text.split("\n"), text.split("\n"), strict=True):
-        declared = DECLARED.fullmatch(line)
-        named = _declared_forms(base, before, forms) if declared else set()
-        if declared and named:
-            if len(named) > 1:
+def _with_formulas(written: Written, forms: Mapping[str, Form]) -> ast.File | None:
+    """Tables that change become the first statements of what uses them."""
+    tables: dict[tuple[str, str], Form] = {}
+    for key in written.weights:
+        owner = written.owner(key)
+        if owner is None:
+            if key in forms:
                 return None
-            form = named.pop()
-            assert form is not None
-            waiting.append(f"{declared[1]} = {form.text(declared[2].split(', '))}")
-            continue
-        lines.append(line)
-        if waiting and re.match(r"\s*(fn forward|entry predict)\(.*\{$", line):
-            indent = " " * (len(line) - len(line.lstrip()) + 2)
-            lines += [f"{indent}{statement}" for statement in waiting]
-            waiting = []
-    return None if waiting else "\n".join(lines)
+        elif tables.setdefault(owner, forms.get(key)) != forms.get(key):  # type: ignore[arg-type]
+            return None
+    items = [_with_tables(item, tables) if isinstance(item, ast.Layer) else item
+             for item in written.file.items]  # fmt: skip
+    return replace(written.file, items=tuple(items))
 
 
-def _declared_forms(base: Written, line: str, forms: Mapping[str, Form]) -> set[Form | None]:
-    """The formulas of all tables that a declaration may stand for."""
-    declared = DECLARED.fullmatch(line)
-    assert declared is not None
-    shape = tuple(map(int, declared[2].split(", ")))
-    keys = [
-        key
-        for key, array in base.weights.items()
-        if key.rpartition(".")[2] == declared[1] and array.shape == shape
-    ]
-    return {forms.get(key) for key in keys} if any(key in forms for key in keys) else set()
+def _with_tables(layer: ast.Layer, tables: Mapping[tuple[str, str], Form]) -> ast.Layer:
+    computed: dict[str, ast.Bind] = {}
+    kept = []
+    for member in layer.members:
+        form = None
+        if isinstance(member, ast.Param):
+            form = tables.get((layer.name.text, member.name.text))
+        if form is None:
+            kept.append(member)
+        else:
+            assert isinstance(member, ast.Param)
+            dims = [dim for dim in member.type.dims if not isinstance(dim, ast.Rest)]
+            own = templates.name(member.name.text)
+            computed[member.name.text] = templates.bind([own], form.tree(dims))
+    members = [_beginning(item, computed) if isinstance(item, ast.Function) else item
+               for item in kept]  # fmt: skip
+    return replace(layer, members=tuple(members))
+
+
+def _beginning(function: ast.Function, computed: Mapping[str, ast.Bind]) -> ast.Function:
+    """The function with the tables that it uses computed first."""
+    if not isinstance(function.body, ast.Block):
+        return function
+    used = {node.text for node in walk(function.body) if isinstance(node, ast.Name)}
+    first = [statement for key, statement in computed.items() if key in used]
+    body = replace(function.body, statements=(*first, *function.body.statements))
+    return replace(function, body=body)
 
 
 def is_accepted(text: str, sizes: Sizes) -> bool:

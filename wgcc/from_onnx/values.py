@@ -1,16 +1,21 @@
 """What rules work with: tensors of the graph, constants, members of layers, and statements.
 
-A rule for an ONNX operator turns its operands into statements of the language. Names come last,
-when statements have been put into layers: a statement holds a template with places for them.
+A rule for an ONNX operator turns its operands into statements: trees of the language's own syntax
+whose leaves are tensors and members. Names come last, when statements have been put into layers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from wgcc.lazy_numpy import Array, np
+from wgcc.syntax import ast
+from wgcc.syntax.print_source import expression_text
+from wgcc.syntax.rewrite import form
+from wgcc.syntax.templates import NOWHERE, identifier, typed
+from wgcc.syntax.tree_text import walk
 
 Shape: TypeAlias = tuple[int, ...]
 Scope: TypeAlias = tuple[str, ...]
@@ -63,43 +68,125 @@ class Constant:
 class Member:
     """A parameter, or a standard layer with its own.
 
-    `kind` is its declaration with `{name}` in it; `arrays` its tensors by their names in the layer,
-    "" for the one of a parameter.
+    `layer` is what makes a layer, None of a parameter; `arrays` its tensors by their names in the
+    layer, "" for the one of a parameter.
     """
 
-    kind: str
     arrays: Mapping[str, Array]
     name: str
+    layer: ast.Constructor | None = None
+    is_frozen: bool = False
     source: str = ""
     # Some of its numbers were infinite before they were stored as the largest floats.
     is_infinite: bool = False
 
+    @property
+    def kind(self) -> str:
+        """The name of its layer; "" of a parameter."""
+        return self.layer.path[-1].text if self.layer is not None else ""
+
+    @property
+    def form(self) -> Hashable:
+        """Equal for members that differ by their names and numbers only."""
+        return self.is_frozen, form(self.layer) if self.layer else form(self.type)
+
+    @property
+    def type(self) -> ast.TypeExpr:
+        array = self.arrays[""]
+        return typed(dtype_of(array.dtype), array.shape)
+
+    def option(self, name: str) -> object:
+        """The value of one of its layer's options, as it would be written."""
+        for item in (self.layer.arguments or ()) if self.layer else ():
+            if item.name is not None and item.name.text == name:
+                return expression_text(item.value)
+        return None
+
+    def declaration(self, name: str) -> ast.Param | ast.Submodule:
+        own = identifier(name)
+        if self.layer is not None:
+            return ast.Submodule(NOWHERE, False, False, own, None, self.layer, None)
+        drawn = ast.Init(NOWHERE, True, ast.Name(NOWHERE, "external"))
+        return ast.Param(NOWHERE, self.is_frozen, own, self.type, drawn, None)
+
 
 Operand: TypeAlias = Value | Constant
-# What a template is filled with: names of the first two, the text itself of the last.
-Part: TypeAlias = Value | Member | str
+
+
+@dataclass(slots=True, eq=False)
+class Leaf(ast.Name):
+    """A tensor or a member in a tree: a name that is not chosen yet."""
+
+    text: str = field(default="", kw_only=True)
+    part: Value | Member
+
+
+# What an operand is in a tree: a leaf of it, or a number or list that is written there.
+Part: TypeAlias = Value | Member | ast.Expr
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statement:
-    """`outputs = text`, where `{0}`, `{1}` … of the text are the names of `parts`."""
+    """`outputs = tree`; the tree's leaves are values and members.
+
+    `targets` is how outputs are unpacked: `y, (h, c)`; one after the other without it.
+    """
 
     outputs: tuple[Value, ...]
-    text: str
-    parts: tuple[Part, ...]
+    tree: ast.Expr
     scope: Scope
     node: str
-    # How outputs are unpacked: `{0}, ({1}, {2})`; one after the other without it.
-    targets: str = ""
+    targets: tuple[ast.Expr, ...] = ()
     body: Body | None = None
+    parts: tuple[Value | Member, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", leaves(self.tree))
+
+    @property
+    def alias_of(self) -> Value | None:
+        """The value that this is another view of, with no element moved."""
+        part = self.tree.part if isinstance(self.tree, Leaf) else None
+        return part if isinstance(part, Value) else None
+
+    @property
+    def function(self) -> str:
+        """The name of the function whose result this is; "" without one."""
+        head = self.tree.function if isinstance(self.tree, ast.Call) else None
+        if isinstance(head, ast.Dtype):
+            return head.name
+        return head.text if isinstance(head, ast.Name) else ""
+
+    @property
+    def layer(self) -> Member | None:
+        """The layer that it calls with one tensor."""
+        head = self.tree.function if isinstance(self.tree, ast.Call) else None
+        return head.part if isinstance(head, Leaf) and isinstance(head.part, Member) else None
+
+    @property
+    def reshapes(self) -> Value | None:
+        """What it gives another shape."""
+        return self.operand if self.function == "reshape" else None
+
+    @property
+    def operand(self) -> Value | None:
+        """The first argument of a call, if it is a tensor."""
+        given = self.tree.arguments if isinstance(self.tree, ast.Call) else ()
+        first: object = given[0].value if given else None
+        part = first.part if isinstance(first, Leaf) else None
+        return part if isinstance(part, Value) else None
+
+
+def leaves(tree: ast.Syntax) -> tuple[Value | Member, ...]:
+    return tuple(node.part for node in walk(tree) if isinstance(node, Leaf))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Body:
     """A round of a loop. Its statement is a `scan`.
 
-    The parts of that statement are what states start as, and what the loop runs over; its outputs
-    the last states and stacked results, its text the options of `scan`. A round gets `states` and
+    The arguments of that statement are what states start as, then what the loop runs over, then the
+    options of `scan`; its outputs the last states and stacked results. A round gets `states` and
     `items`, and gives `after` and `results`.
     """
 
@@ -140,7 +227,7 @@ def values_read(statement: Statement) -> Iterator[Value]:
 class Traced:
     """A graph as statements. `notes` are said to the user.
 
-    `layers` are texts of layers that the standard ones do not have, by name.
+    `layers` are layers that the standard ones do not have, by name.
     """
 
     inputs: dict[str, Value] = field(default_factory=dict)
@@ -151,7 +238,7 @@ class Traced:
     remarks: dict[str, dict[str, None]] = field(default_factory=dict)
     # Floats of fewer bits that the file computes with.
     narrow: set[str] = field(default_factory=set)
-    layers: dict[str, str] = field(default_factory=dict)
+    layers: dict[str, ast.Layer] = field(default_factory=dict)
     # Inputs that may hold NaN and infinity.
     any_floats: set[str] = field(default_factory=set)
     # Random numbers by their names in the file; those of inner graphs have none.

@@ -54,6 +54,8 @@ DTYPES = tuple(DTYPE_TABLE)
 FLOATS = tuple(row.name for row in _ROWS if row.kind == FLOAT)
 INTEGERS = tuple(row.name for row in _ROWS if row.kind == INTEGER)
 NUMBERS = (*FLOATS, *INTEGERS)
+# Types with numbers below 0.
+SIGNED = tuple(row.name for row in _ROWS if row.low < 0)
 # Types whose elements callers' tensors hold four to a word.
 PACKED = tuple(row.name for row in _ROWS if row.bytes == 1)
 # Integers of one byte, whose sums and products soon wrap around.

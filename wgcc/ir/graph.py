@@ -12,10 +12,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 from wgcc.errors import Span
 from wgcc.ir.dtypes import DTYPES as DTYPES
@@ -23,6 +24,7 @@ from wgcc.ir.dtypes import FLOATS as FLOATS
 from wgcc.ir.dtypes import INTEGERS as INTEGERS
 from wgcc.ir.dtypes import PACKED, words_of
 
+T = TypeVar("T")
 Attrs = Mapping[str, Any]
 # Numbers that decided what was traced, at a place of the source.
 Choice = tuple[Span, tuple[float, ...]]
@@ -136,6 +138,21 @@ class Rows:
     why: str = ""
 
 
+def once_per_graph(compute: Callable[[Graph], T]) -> Callable[[Graph], T]:
+    """A function of a graph whose result is kept with the graph, which never changes."""
+    key = f"{compute.__module__}.{compute.__qualname__}"
+
+    @wraps(compute)
+    def fact(graph: Graph) -> T:
+        facts = graph._facts
+        if key not in facts:
+            facts[key] = compute(graph)
+        result: T = facts[key]
+        return result
+
+    return fact
+
+
 @dataclass(frozen=True, slots=True)
 class Graph:
     """One entry: its interface (`inputs`, `outputs`), the `params` and `state` it reads or writes.
@@ -164,6 +181,17 @@ class Graph:
     rows: tuple[Rows, ...] = ()
     inseparable: str = ""
     choices: tuple[Choice, ...] = ()
+    _facts: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def producers(self) -> Mapping[str, Node]:
+        """The node that makes each value that is no source, by name."""
+        return _producers(self)
+
+    @property
+    def consumers(self) -> Mapping[str, tuple[Node, ...]]:
+        """The nodes that read each value, by name, each once."""
+        return _consumers(self)
 
     @property
     def sources(self) -> tuple[Value, ...]:
@@ -176,3 +204,17 @@ class Graph:
         """Every value that is used outside: nodes that none of them depends on are dead."""
         flags = [self.range_guard.flag] if self.range_guard else []
         return (*self.outputs.values(), *self.writes.values(), *flags)
+
+
+@once_per_graph
+def _producers(graph: Graph) -> Mapping[str, Node]:
+    return {value.name: node for node in graph.nodes for value in node.outputs}
+
+
+@once_per_graph
+def _consumers(graph: Graph) -> Mapping[str, tuple[Node, ...]]:
+    consumers: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        for value in dict.fromkeys(node.inputs):
+            consumers.setdefault(value.name, []).append(node)
+    return {name: tuple(nodes) for name, nodes in consumers.items()}

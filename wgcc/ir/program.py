@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from wgcc.errors import Span
 from wgcc.ir.graph import Graph, TensorType
+from wgcc.ir.places import Place
 from wgcc.tokens.token_file import TokenFile
 
 
@@ -44,7 +45,7 @@ class Program:
     `precision` is the dtype that large intermediate values are stored in: `f32`, or `f16` for half
     the memory. `doc` maps entry names to their `///` text; `optimizers` maps names of optimizers
     that are used to their kinds; `averaged` maps entries that read moving averages of parameters to
-    the optimizer that keeps them.
+    the optimizer that keeps them; `places` are those of parameters and state, after `lay_out`.
     """
 
     name: str
@@ -57,3 +58,4 @@ class Program:
     precision: str = "f32"
     vocab: str | TokenFile = ""
     averaged: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, Place] = field(default_factory=dict)

@@ -24,6 +24,7 @@ from wgcc.errors import Span
 from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.ir.graph import Constant, Graph, Node, RangeCheck, Value
 from wgcc.ir.loops import loop_of
+from wgcc.ir.places import Place
 from wgcc.ir.program import Init, Program, Tensor
 
 MANY = 240
@@ -35,8 +36,8 @@ LETTERS = {"f32": "f", "f16": "f", "i32": "i", "u32": "I", "i8": "b", "u8": "B",
 def program_text(program: Program) -> str:
     """Every parameter and state with its initial values, then every entry."""
     lines = [f"program {program.name or '_'} seed={program.seed}"]
-    lines += [_tensor("param", tensor) for tensor in program.params.values()]
-    lines += [_tensor("state", tensor) for tensor in program.state.values()]
+    for kind, tensors in (("param", program.params), ("state", program.state)):
+        lines += [_tensor(kind, t, program.places.get(t.name)) for t in tensors.values()]
     return "\n".join([*lines, "", *map(graph_text, program.entries.values())])
 
 
@@ -110,9 +111,12 @@ def _constant(constant: Constant) -> str:
     return f"constant {value}: {value.type} = {elements}, … (crc {crc32(constant.words):08x})"
 
 
-def _tensor(kind: str, tensor: Tensor) -> str:
+def _tensor(kind: str, tensor: Tensor, place: Place | None) -> str:
+    """` at params[64:72]`: words 64 to 71 of a buffer."""
     frozen = " frozen" if kind == "param" and not tensor.trainable else ""
-    return f"{kind} {tensor.name}: {tensor.type}{frozen}{_init(tensor.init)}{_place(tensor.span)}"
+    at = f" at {place.buffer}[{place.offset}:{place.offset + place.count}]" if place else ""
+    init, where = _init(tensor.init), _place(tensor.span)
+    return f"{kind} {tensor.name}: {tensor.type}{frozen}{init}{at}{where}"
 
 
 def _init(init: Init) -> str:

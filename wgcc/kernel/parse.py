@@ -1,16 +1,25 @@
-"""WGSL text to the tree of `tree`: a tokenizer and precedence climbing."""
+"""WGSL text to the tree of `tree`: a tokenizer and precedence climbing.
+
+A page with holes is WGSL as well: a hole is a name that nothing declares, or a call of one as a
+statement. `rewrite/substitute.py` fills it.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
 from functools import cache
+from typing import NamedTuple
 
 from wgcc.kernel.tree import (
+    Alias,
     Assign,
     Binary,
     Call,
+    Constant,
+    Declaration,
     Element,
+    Enable,
     Expr,
     FunctionDef,
     If,
@@ -24,6 +33,7 @@ from wgcc.kernel.tree import (
     Return,
     Run,
     Statement,
+    Struct,
     Unary,
 )
 
@@ -35,38 +45,45 @@ class WgslError(ValueError):
 @cache
 def parse_expression(text: str) -> Expr:
     parser = _Parser(text)
-    found = parser.expression()
+    expr = parser.expression()
     parser.end()
-    return found
+    return expr
 
 
 @cache
 def parse_statements(text: str) -> tuple[Statement, ...]:
     parser = _Parser(text)
-    found = []
+    statements = []
     while parser.token:
-        found.append(parser.statement())
-    return tuple(found)
+        statements.append(parser.statement())
+    return tuple(statements)
 
 
 @cache
 def parse_functions(text: str) -> dict[str, FunctionDef]:
-    parser = _Parser(text)
-    found = {}
-    while parser.token:
-        function = parser.function()
-        found[function.name] = function
-    return found
+    return parse_module(text).functions
 
 
 @cache
 def parse_module(text: str) -> Module:
-    """A whole kernel: what it declares, then its functions, `main` among them."""
-    return _Parser(text).module()
+    """A whole kernel, or declarations of one."""
+    parser = _Parser(text)
+    declarations = []
+    while parser.token:
+        declarations.append(parser.declaration())
+    return Module(tuple(declarations))
+
+
+class _Token(NamedTuple):
+    """`comment`: the lines above it."""
+
+    text: str
+    at: int
+    comment: str = ""
 
 
 _TOKEN = re.compile(
-    r"""\s+ | //[^\n]* |
+    r"""\s+ | (?P<comment>//[^\n]*) |
     (?P<number>0[xX][0-9a-fA-F]+[iu]? | (?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?[fiuh]?) |
     (?P<name>[A-Za-z_]\w* | \{\w+\}) |
     (?P<sign>->|<<=|>>=|\+\+|--|&&|\|\||[=!<>+*/%&|^-]=|<<|>>|[-+*/%&|^!~<>=(){}\[\],;:.@])
@@ -74,7 +91,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 # Higher binds tighter.
-_PRECEDENCE = {
+PRECEDENCE = {
     op: level
     for level, ops in enumerate(
         ("||", "&&", "|", "^", "&", "== !=", "< > <= >=", "<< >>", "+ -", "* / %"), start=1
@@ -92,33 +109,45 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens = list(self._tokenize())
+        self._tokens = self._tokenize()
         self._at = 0
-        self.token = self._tokens[0][0]
+        self.token = self._tokens[0].text
 
-    def _tokenize(self) -> list[tuple[str, int]]:
-        at, found = 0, []
+    def _tokenize(self) -> list[_Token]:
+        at, tokens, comments = 0, list[_Token](), list[str]()
         while at < len(self._text):
             match = _TOKEN.match(self._text, at)
             if match is None:
                 raise self._error(f"`{self._text[at]}` is not WGSL", at)
-            if match.lastgroup:
-                found.append((match[0], at))
+            if match.lastgroup == "comment":
+                comments.append(match[0][2:].removeprefix(" "))
+            elif match.lastgroup:
+                tokens.append(_Token(match[0], at, "\n".join(comments)))
+                comments.clear()
             at = match.end()
-        return [*found, ("", at)]
+        return [*tokens, _Token("", at)]
+
+    @property
+    def _comment(self) -> str:
+        return self._tokens[self._at].comment
+
+    def _has_break(self, first: int) -> bool:
+        """Does a line end between a token and the last that was read?"""
+        start, end = self._tokens[first].at, self._tokens[self._at - 1].at
+        return "\n" in self._text[start:end]
 
     def _error(self, message: str, at: int) -> WgslError:
         line = self._text.count("\n", 0, at) + 1
         return WgslError(f"{message} (line {line} of {self._text.strip()[:60]!r})")
 
     def _fail(self, wanted: str) -> WgslError:
-        token, at = self._tokens[self._at]
+        token, at, _ = self._tokens[self._at]
         return self._error(f"expected {wanted}, found {f'`{token}`' if token else 'the end'}", at)
 
     def _next(self) -> str:
         token = self.token
         self._at += 1
-        self.token = self._tokens[self._at][0]
+        self.token = self._tokens[self._at].text
         return token
 
     def _take(self, token: str) -> None:
@@ -143,7 +172,7 @@ class _Parser:
 
     def expression(self, least: int = 1) -> Expr:
         left = self._unary()
-        while (level := _PRECEDENCE.get(self.token, 0)) >= least:
+        while (level := PRECEDENCE.get(self.token, 0)) >= least:
             op = self._next()
             left = Binary(op, left, self.expression(level + 1))
         return left
@@ -158,13 +187,16 @@ class _Parser:
         if self._accept("("):
             inner = self.expression()
             self._take(")")
-            return inner
+            return replace(inner, parens=True) if isinstance(inner, Unary | Binary) else inner
         if self.token[:1].isdigit() or (self.token[:1] == "." and len(self.token) > 1):
             return _number(self._next())
         if self.token in ("true", "false"):
             return Literal(self._next() == "true", "bool")
         name = self._type_or_name()
-        return Call(name, self._args()) if self.token == "(" else Name(name)
+        if self.token != "(":
+            return Name(name)
+        first = self._at
+        return Call(name, self._args(), self._text.startswith("(\n", self._tokens[first].at))
 
     def _postfix(self, whole: Expr) -> Expr:
         while True:
@@ -204,56 +236,67 @@ class _Parser:
             found += [self._next(), self._next()]
         return " ".join(found)
 
-    def module(self) -> Module:
-        found = Module({}, {}, {}, {}, ())
-        workgroup: tuple[Expr, ...] = ()
-        while self.token:
-            if self._accept("enable"):
-                self._name()
-                self._take(";")
-            elif self._accept("const"):
-                name = self._name()
-                self._take("=")
-                found.constants[name] = self.expression()
-                self._take(";")
-            elif self.token == "struct":
-                self._struct(found.structs)
-            elif self.token == "fn":
-                function = self.function()
-                found.functions[function.name] = function
-            elif self.token == "var":
-                self._module_variable(found.variables)
-            else:
-                workgroup = self._attribute().get("workgroup_size", workgroup)
-        return replace(found, workgroup=workgroup)
+    def declaration(self) -> Declaration:
+        comment = self._comment
+        attributes: dict[str, tuple[Expr, ...]] = {}
+        while self.token == "@":
+            attributes |= self._attribute()
+        match self.token:
+            case "struct":
+                return replace(self._struct(), comment=comment)
+            case "fn":
+                function = self._function()
+                size = attributes.get("workgroup_size", ())
+                return replace(function, workgroup=size, comment=comment)
+            case "var":
+                return replace(self._module_variable(attributes), comment=comment)
+        keyword, name = self._name(), self._name()
+        declared: Declaration
+        if keyword == "enable":
+            declared = Enable(name, comment)
+        elif keyword in ("const", "alias"):
+            self._take("=")
+            declared = (
+                Constant(name, self.expression(), comment)
+                if keyword == "const"
+                else Alias(name, self._type_or_name(), comment)
+            )
+        else:
+            raise self._fail("a declaration")
+        self._take(";")
+        return declared
 
     def _attribute(self) -> dict[str, tuple[Expr, ...]]:
         self._take("@")
         return {self._name(): self._args() if self.token == "(" else ()}
 
-    def _struct(self, structs: dict[str, tuple[str, ...]]) -> None:
+    def _struct(self) -> Struct:
         self._take("struct")
         name = self._name()
         self._take("{")
         fields = []
-        while self.token != "}":
-            fields.append(self._name())
+        while self.token != "}" or not fields:
+            field = self._name()
             self._take(":")
-            self._type_or_name()
+            fields.append((field, self._type_or_name()))
             if not self._accept(","):
                 break
         self._take("}")
-        structs[name] = tuple(fields)
+        return Struct(name, tuple(fields))
 
-    def _module_variable(self, variables: dict[str, ModuleVariable]) -> None:
-        """`var<storage, read> x0: array<f32, 8>;`"""
-        space = self._type_or_name().removeprefix("var<").removesuffix(">").split(", ")[0]
+    def _module_variable(self, attributes: dict[str, tuple[Expr, ...]]) -> ModuleVariable:
+        """`@group(0) @binding(1) var<storage, read> x0: array<f32, 8>;`"""
+        inside = self._type_or_name().removeprefix("var<").removesuffix(">")
+        space, _, access = inside.partition(", ")
         name = self._name()
         self._take(":")
-        variables[name] = ModuleVariable(space, self._type_or_name())
+        kind = self._type_or_name()
         self._take(";")
+        group, binding = attributes.get("group"), attributes.get("binding")
+        slot = (_whole(group), _whole(binding)) if group and binding else None
+        return ModuleVariable(name, space, kind, access, slot)
 
-    def function(self) -> FunctionDef:
+    def _function(self) -> FunctionDef:
         self._take("fn")
         name = self._name()
         self._take("(")
@@ -272,46 +315,54 @@ class _Parser:
 
     def _block(self) -> tuple[Statement, ...]:
         self._take("{")
-        found = []
+        statements = []
         while self.token != "}":
             if not self.token:
                 raise self._fail("`}`")
-            found.append(self.statement())
+            statements.append(self.statement())
         self._take("}")
-        return tuple(found)
+        return tuple(statements)
 
     def statement(self) -> Statement:
+        comment = self._comment
+        return replace(self._uncommented(), comment=comment)
+
+    def _uncommented(self) -> Statement:
         if self.token == "if":
             return self._if()
-        if self.token == "for":
-            return self._for()
-        if self._accept("while"):
-            return Loop((), self.expression(), (), self._block())
+        if self.token in ("for", "while"):
+            return self._loop()
         if self._accept("return"):
             value = None if self.token == ";" else self.expression()
             self._take(";")
             return Return(value)
-        found = self._simple()
+        statement = self._simple()
         self._take(";")
-        return found
+        return statement
 
-    def _if(self) -> Statement:
+    def _if(self) -> If:
+        first = self._at
         self._take("if")
         condition, then = self.expression(), self._block()
-        if not self._accept("else"):
-            return If(condition, then, ())
-        return If(condition, then, (self._if(),) if self.token == "if" else self._block())
+        other: tuple[Statement, ...] = ()
+        if self._accept("else"):
+            other = (self._if(),) if self.token == "if" else self._block()
+        return If(condition, then, other, one_line=not self._has_break(first))
 
-    def _for(self) -> Statement:
-        self._take("for")
-        self._take("(")
-        before = () if self.token == ";" else (self._simple(),)
-        self._take(";")
-        condition = self.expression()
-        self._take(";")
-        after = () if self.token == ")" else (self._simple(),)
-        self._take(")")
-        return Loop(before, condition, after, self._block())
+    def _loop(self) -> Loop:
+        first, keyword = self._at, self._next()
+        if keyword == "while":
+            before, condition, after = tuple[Statement](), self.expression(), tuple[Statement]()
+        else:
+            self._take("(")
+            before = () if self.token == ";" else (self._simple(),)
+            self._take(";")
+            condition = self.expression()
+            self._take(";")
+            after = () if self.token == ")" else (self._simple(),)
+            self._take(")")
+        body = self._block()
+        return Loop(before, condition, after, body, one_line=not self._has_break(first))
 
     def _simple(self) -> Statement:
         """What may also be in the head of a `for`."""
@@ -322,9 +373,10 @@ class _Parser:
             return Assign(target, self.expression())
         if self.token in _COMPOUND:
             op = _COMPOUND[self._next()]
-            return Assign(target, Binary(op, target, self.expression()))
+            return Assign(target, Binary(op, target, self.expression()), compound=True)
         if self.token in ("++", "--"):
-            return Assign(target, Binary(self._next()[0], target, Literal(1, "int")))
+            one = Literal(1, "int")
+            return Assign(target, Binary(self._next()[0], target, one), compound=True)
         if isinstance(target, Call):
             return Run(target)
         raise self._fail("an assignment")
@@ -346,10 +398,16 @@ def _named(args: tuple[Expr, ...]) -> str:
     return arg.name
 
 
+def _whole(args: tuple[Expr, ...]) -> int:
+    (arg,) = args
+    assert isinstance(arg, Literal)
+    return int(arg.value)
+
+
 def _number(text: str) -> Literal:
     if text[:2].lower() == "0x":
         digits, suffix = (text[:-1], text[-1]) if text[-1] in "iu" else (text, "")
-        return Literal(int(digits, 16), _SUFFIXES.get(suffix, "int"))
+        return Literal(int(digits, 16), _SUFFIXES.get(suffix, "int"), text)
     digits, suffix = (text[:-1], text[-1]) if text[-1] in _SUFFIXES else (text, "")
     kind = _SUFFIXES.get(suffix, "f32" if re.search(r"[.eE]", digits) else "int")
-    return Literal(float(digits) if kind in ("f32", "f16") else int(digits), kind)
+    return Literal(float(digits) if kind in ("f32", "f16") else int(digits), kind, text)

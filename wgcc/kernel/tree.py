@@ -1,19 +1,31 @@
-"""The subset of WGSL that ops are written in, as a tree.
+"""A kernel as a tree: the subset of WGSL that ops and families are written in.
 
-Expressions may hold the placeholders of an op's pattern (`{0}`, `{i}`): they are names. Types are
-their text, in the long form (`vec2<u32>`, never `vec2u`).
+    module      = declaration*
+    declaration = enable | constant | alias | struct | variable | function
+    statement   = let | assign | if | loop | return | run
+    expression  = literal | name | unary | binary | call | member | element
+
+All nodes are frozen; a rewrite gives a new tree (`kernel/rewrite/`). Expressions may hold the
+placeholders of an op's pattern (`{0}`, `{i}`): they are names. Types are their text, in the long
+form (`vec2<u32>`, never `vec2u`).
+
+A tree also knows how its author wrote it: the comment above a statement or declaration, the
+spelling of a number, parentheses that nothing needs, what stands on one line. Printing keeps these
+(`backends/wgsl/`); they are no part of what a kernel does, so that trees are equal without them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
     value: float | int | bool
     kind: str  # "int" where the text leaves open whether it is i32, u32 or f32; else a type
+    text: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +37,7 @@ class Name:
 class Unary:
     op: str
     operand: Expr
+    parens: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +45,19 @@ class Binary:
     op: str
     left: Expr
     right: Expr
+    parens: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function, a built-in, a conversion (`f32`, `vec2<u32>`) or `bitcast<u32>`."""
+    """A function, a built-in, a conversion (`f32`, `vec2<u32>`) or `bitcast<u32>`.
+
+    `tall`: each argument has a line of its own.
+    """
 
     name: str
     args: tuple[Expr, ...]
+    tall: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,25 +75,26 @@ class Element:
 Expr = Literal | Name | Unary | Binary | Call | Member | Element
 
 
+def children_of(expr: Expr) -> tuple[Expr, ...]:
+    match expr:
+        case Unary(_, operand):
+            return (operand,)
+        case Binary(_, left, right):
+            return left, right
+        case Call(_, args):
+            return args
+        case Member(whole, _):
+            return (whole,)
+        case Element(whole, index):
+            return whole, index
+    return ()
+
+
 def parts_of(expr: Expr) -> Iterator[Expr]:
     """An expression and all inside it."""
     yield expr
-    match expr:
-        case Literal() | Name():
-            return
-        case Unary(_, operand):
-            yield from parts_of(operand)
-        case Binary(_, left, right):
-            yield from parts_of(left)
-            yield from parts_of(right)
-        case Call(_, args):
-            for arg in args:
-                yield from parts_of(arg)
-        case Member(whole, _):
-            yield from parts_of(whole)
-        case Element(whole, index):
-            yield from parts_of(whole)
-            yield from parts_of(index)
+    for child in children_of(expr):
+        yield from parts_of(child)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +105,26 @@ class Let:
     kind: str | None
     value: Expr | None
     mutable: bool
+    comment: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """`x += 1` is assigned as `x = x + 1`."""
+    """`x += 1` is assigned as `x = x + 1`; it is `compound`."""
 
     target: Expr
     value: Expr
+    comment: str = field(default="", compare=False)
+    compound: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class If:
     condition: Expr
     then: tuple[Statement, ...]
-    other: tuple[Statement, ...]
+    other: tuple[Statement, ...] = ()
+    comment: str = field(default="", compare=False)
+    one_line: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +135,14 @@ class Loop:
     condition: Expr
     after: tuple[Statement, ...]
     body: tuple[Statement, ...]
+    comment: str = field(default="", compare=False)
+    one_line: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Return:
     value: Expr | None
+    comment: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,33 +150,115 @@ class Run:
     """A call whose result is not used."""
 
     call: Expr
+    comment: str = field(default="", compare=False)
 
 
 Statement = Let | Assign | If | Loop | Return | Run
 
 
+def statements_of(body: tuple[Statement, ...]) -> Iterator[Statement]:
+    """Statements and all inside them, in the order of the text."""
+    for statement in body:
+        yield statement
+        match statement:
+            case If(_, then, other):
+                yield from statements_of(then)
+                yield from statements_of(other)
+            case Loop(before, _, after, inner):
+                yield from statements_of(before)
+                yield from statements_of(after)
+                yield from statements_of(inner)
+
+
+def expressions_of(statement: Statement) -> tuple[Expr, ...]:
+    """The expressions of a statement itself, not of those inside it."""
+    match statement:
+        case Let(_, _, value) | Return(value):
+            return () if value is None else (value,)
+        case Assign(target, value):
+            return target, value
+        case If(condition) | Loop(_, condition):
+            return (condition,)
+        case Run(call):
+            return (call,)
+
+
 @dataclass(frozen=True, slots=True)
-class FunctionDef:
+class Enable:
     name: str
-    params: tuple[tuple[str, str], ...]
-    result: str | None
-    body: tuple[Statement, ...]
+    comment: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    name: str
+    value: Expr
+    comment: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    name: str
+    kind: str
+    comment: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    name: str
+    fields: tuple[tuple[str, str], ...]
+    comment: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleVariable:
     """A binding (`storage`, `uniform`) or a variable in workgroup memory (`workgroup`)."""
 
+    name: str
     space: str
     kind: str
+    access: str = ""
+    slot: tuple[int, int] | None = None
+    comment: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Module:
-    """A kernel. A parameter of `main` has its built-in as its type: `@workgroup_id`."""
+class FunctionDef:
+    """A parameter of `main` has its built-in as its type: `@workgroup_id`."""
 
-    constants: dict[str, Expr]
-    variables: dict[str, ModuleVariable]
-    structs: dict[str, tuple[str, ...]]
-    functions: dict[str, FunctionDef]
-    workgroup: tuple[Expr, ...]
+    name: str
+    params: tuple[tuple[str, str], ...]
+    result: str | None
+    body: tuple[Statement, ...]
+    workgroup: tuple[Expr, ...] = ()
+    comment: str = field(default="", compare=False)
+
+
+Declaration = Enable | Constant | Alias | Struct | ModuleVariable | FunctionDef
+
+
+@dataclass(frozen=True)
+class Module:
+    """A kernel, or a part of one: what it declares, in order."""
+
+    declarations: tuple[Declaration, ...]
+
+    @cached_property
+    def constants(self) -> dict[str, Expr]:
+        return {d.name: d.value for d in self.declarations if isinstance(d, Constant)}
+
+    @cached_property
+    def variables(self) -> dict[str, ModuleVariable]:
+        return {d.name: d for d in self.declarations if isinstance(d, ModuleVariable)}
+
+    @cached_property
+    def structs(self) -> dict[str, Struct]:
+        return {d.name: d for d in self.declarations if isinstance(d, Struct)}
+
+    @cached_property
+    def functions(self) -> dict[str, FunctionDef]:
+        return {d.name: d for d in self.declarations if isinstance(d, FunctionDef)}
+
+    @property
+    def workgroup(self) -> tuple[Expr, ...]:
+        return self.functions["main"].workgroup

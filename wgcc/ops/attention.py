@@ -2,21 +2,174 @@
 
 Returns the result and, for the gradients, two numbers per row: the greatest score, and the log of
 the sum of exponentials relative to it. Their sum alone would lose digits where all scores of a row
-share an offset. A row that attends to no key gives zeros. See attention_rule.py for the shapes and
-for which rows attend to which keys.
+share an offset. A row that attends to no key gives zeros.
+
+q is [batch, heads, rows, inner], k and v are [batch, key heads, keys, …]; neighbouring heads of q
+share a key head. Optional inputs follow: `offset` (a whole number: the position of the first row)
+and `mask` (added to the scores, [batch, heads, rows, keys]).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Node, TensorType, Value
+from wgcc.ir.graph import INTEGERS, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.attention_rule import Scope, check_attention, heads_of, optional, score_effort, scores
-from wgcc.ops.attention_samples import samples
+from wgcc.ops.checks import check_dtype, check_scalar
 from wgcc.ops.formula import Term
-from wgcc.ops.registry import Op, SharedAxis, Special
+from wgcc.ops.registry import Op, Sample, ShapeError, SharedAxis, Special
+
+# A key whose mask is not above this is hidden: WGSL has no infinity. It is also the log of a sum
+# over no keys at all.
+HIDDEN = -1e30
+
+Item = TypeVar("Item", TensorType, Value, Array)
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionScope:
+    """Which keys a row attends to. `window` counts the nearest positions, including its own."""
+
+    causal: bool
+    window: int | None
+
+    def visible(self, rows: int, keys: int, offset: int) -> Array:
+        distance = np.arange(keys) - (np.arange(rows)[:, None] + offset)
+        visible = np.ones((rows, keys), bool)
+        if self.causal:
+            visible &= distance <= 0
+        if self.window is not None:
+            visible &= np.abs(distance) < self.window
+        return visible
+
+
+def optional(items: Sequence[Item]) -> tuple[Item | None, Item | None]:
+    """(offset, mask) of the inputs that follow the required ones; the mask has axes."""
+    offset = next((item for item in items if not item.shape), None)
+    mask = next((item for item in items if item.shape), None)
+    return offset, mask
+
+
+def check_attention(
+    op: str, q: TensorType, k: TensorType, v: TensorType, extras: Sequence[TensorType]
+) -> None:
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        check_dtype(op, x, ("f32",))
+        if x.rank != 4:
+            raise ShapeError(f"{op}: {name} must be [batch, heads, rows, size], not {x}")
+    if q.shape[0] != k.shape[0] or k.shape[:3] != v.shape[:3] or q.shape[3] != k.shape[3]:
+        raise ShapeError(f"{op}: {q}, {k} and {v} do not fit together")
+    if q.shape[1] % k.shape[1]:
+        raise ShapeError(f"{op}: {q.shape[1]} heads cannot share {k.shape[1]} evenly")
+    offset, mask = optional(extras)
+    if len(extras) != (offset is not None) + (mask is not None):
+        raise ShapeError(f"{op} takes one offset and one mask at most")
+    if offset is not None:
+        check_scalar(op, "the offset", offset, INTEGERS)
+    if mask is not None and mask != TensorType((*q.shape[:3], k.shape[2])):
+        raise ShapeError(f"{op}: the mask must be [batch, heads, rows, keys], not {mask}")
+
+
+def heads_of(keys: Array, heads: int) -> Array:
+    """Keys or values, repeated for each head of q."""
+    return np.repeat(keys, heads // keys.shape[1], axis=1)
+
+
+def scores(
+    q: Array, k: Array, extras: Sequence[Array], scope: AttentionScope, scale: float
+) -> tuple[Array, Array]:
+    """(score of every key for every row, whether it counts)."""
+    offset, mask = optional(extras)
+    found = q @ heads_of(k, q.shape[1]).swapaxes(-1, -2) * scale
+    visible = scope.visible(q.shape[2], k.shape[2], 0 if offset is None else int(offset))
+    counts = np.broadcast_to(visible, found.shape)
+    if mask is not None:
+        found, counts = found + mask, counts & (mask > HIDDEN)
+    return np.where(counts, found, np.asarray(HIDDEN, found.dtype)), counts
+
+
+def score_effort(node: Node) -> int:
+    """There is a score for every row and key, and each is used several times."""
+    q, k = node.inputs[:2]
+    return q.type.size // q.shape[-1] * k.shape[-2] * (8 + q.shape[-1] // 4)
+
+
+OFFSET = TensorType((), "i32")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`shape` is batch, heads, key heads, rows, keys, inner size, size of v."""
+
+    shape: tuple[int, int, int, int, int, int, int]
+    causal: bool = False
+    window: int | None = None
+    offset: int | None = None
+    masked: bool = False
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        return {"causal": self.causal, "scale": 0.4, "window": self.window}
+
+    def operands(self) -> list[tuple[int, ...]]:
+        batch, heads, key_heads, rows, keys, inner, width = self.shape
+        return [
+            (batch, heads, rows, inner),
+            (batch, key_heads, keys, inner),
+            (batch, key_heads, keys, width),
+        ]
+
+    def extras(self) -> list[tuple[int, ...] | TensorType]:
+        batch, heads, _, rows, keys, _, _ = self.shape
+        mask = [(batch, heads, rows, keys)] if self.masked else []
+        return [*([] if self.offset is None else [OFFSET]), *mask]
+
+    def sample(self, inputs: Sequence[tuple[int, ...] | TensorType], size: float) -> Sample:
+        """Inputs (and extras) drawn between ±`size`."""
+        at = self.offset or 0
+        return Sample([*inputs, *self.extras()], self.attrs, -size, size, integers=(at, at))
+
+
+CASES = (
+    Case((1, 1, 1, 1, 1, 1, 1)),
+    Case((2, 2, 2, 5, 7, 3, 5)),
+    Case((1, 2, 1, 67, 67, 21, 34), causal=True),
+    Case((2, 6, 2, 13, 13, 5, 6), causal=True),
+    Case((1, 4, 2, 1, 37, 8, 8), causal=True, offset=20),
+    Case((1, 3, 3, 3, 11, 4, 2), causal=True, offset=-2),
+    Case((1, 2, 2, 19, 23, 4, 4), window=3),
+    Case((1, 4, 1, 17, 17, 6, 4), causal=True, window=5),
+    Case((1, 2, 1, 5, 31, 7, 3), causal=True, window=4, offset=29),
+    Case((2, 2, 2, 9, 6, 4, 4), masked=True),
+    Case((1, 4, 2, 7, 10, 2, 3), causal=True, window=6, offset=3, masked=True),
+)
+
+
+def samples() -> list[Sample]:
+    return [case.sample(case.operands(), 2.0) for case in CASES]
+
+
+def gradient_samples(with_stats: bool = True) -> list[Sample]:
+    """Small numbers: row statistics are random, too, so exp(score - peak - log) could overflow.
+
+    Without statistics the result and two numbers of each row are given, and no extras.
+    """
+    found = []
+    for case in CASES:
+        q, k, v = case.operands()
+        dy = (*q[:3], v[3])
+        rows = [dy, (*q[:3], 3)] if with_stats else [dy, dy, (*q[:3], 2)]
+        if case.extras() and not with_stats:
+            continue
+        found.append(case.sample([q, k, v, *rows], 0.7))
+    return found
+
+
+def masked_gradient_samples() -> list[Sample]:
+    return [x for x, case in zip(gradient_samples(), CASES, strict=True) if case.masked]
 
 
 def infer(
@@ -35,7 +188,7 @@ def infer(
 def reference(
     q: Array, k: Array, v: Array, *extras: Array, causal: bool, scale: float, window: int | None
 ) -> tuple[Array, Array]:
-    found, counts = scores(q, k, extras, Scope(causal, window), scale)
+    found, counts = scores(q, k, extras, AttentionScope(causal, window), scale)
     peak = found.max(-1, keepdims=True)
     weights = np.where(counts, np.exp(found - peak), 0).astype(q.dtype)
     total = weights.sum(-1, keepdims=True)
@@ -73,6 +226,8 @@ def _columns(x: Term, start: int, size: int) -> Value:
 
 
 # Keys are read once for every block of rows, so computing them while they are read costs too much.
+
+
 OPS = (
     Op(
         "attention",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wgcc.ir.builder import Builder
+from wgcc.ir.dtypes import INTEGERS, SIGNED
 from wgcc.ir.graph import DTYPES, FLOATS, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.dtypes import numpy_dtype, wgsl_type
@@ -29,7 +30,7 @@ def reference(x: Array, dtype: str) -> Array:
 # What is beyond the ends of a type becomes the float that is next to them, as in WGSL.
 _NATURAL = (0.0, 2.0**32 - 256)
 _WHOLE = (-(2.0**31), 2.0**31 - 128)
-LIMITS = {"i32": _WHOLE, "i8": _WHOLE, "u32": _NATURAL, "u8": _NATURAL}
+LIMITS = {dtype: _WHOLE if dtype in SIGNED else _NATURAL for dtype in INTEGERS}
 
 
 def _whole(x: Array, dtype: str) -> Array:

@@ -1,12 +1,12 @@
-"""Conditions that shape rules share, each with its error message."""
+"""Conditions that shape rules share, each with its error message, and axes that ops treat alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from wgcc.ir.dtypes import FLOATS, INTEGERS, NUMBERS
-from wgcc.ir.graph import TensorType
-from wgcc.ops.registry import ShapeError
+from wgcc.ir.graph import Node, TensorType
+from wgcc.ops.registry import ShapeError, SharedAxis
 
 _WORDS = {FLOATS: "floats", INTEGERS: "integers", NUMBERS: "numbers", ("bool",): "bools"}
 
@@ -48,3 +48,9 @@ def check_scalar(op: str, what: str, type_: TensorType, dtypes: Sequence[str]) -
 
 def without_axes(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(size for axis, size in enumerate(shape) if axis not in axes)
+
+
+def other_axes(node: Node) -> list[SharedAxis]:
+    """All but attribute `axis`; every input and the output have as many."""
+    others = (k for k in range(node.output.type.rank) if k != node.attrs["axis"])
+    return [((k,) * len(node.inputs), (k,)) for k in others]

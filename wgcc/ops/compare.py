@@ -1,4 +1,7 @@
-"""Comparisons (two operands of equal type to bool) and logic on bools."""
+"""Comparisons (two operands of equal type to bool) and logic on bools.
+
+where(cond, a, b): a where cond holds, else b.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ from wgcc.ir.dtypes import NUMBERS
 from wgcc.ir.graph import DTYPES, FLOATS, Node, TensorType, Value
 from wgcc.lazy_numpy import np
 from wgcc.ops.checks import check_dtype, check_same
-from wgcc.ops.pointwise import samples_of
-from wgcc.ops.registry import Op, Pointwise, Reference
+from wgcc.ops.formula import Term
+from wgcc.ops.pointwise import SHAPES, samples_of
+from wgcc.ops.registry import Op, Pointwise, Reference, Sample, ShapeError
 
 
 def no_grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
@@ -46,6 +50,37 @@ def _op(
     )
 
 
+def infer(cond: TensorType, a: TensorType, b: TensorType) -> TensorType:
+    check_dtype("the condition of where", cond, ("bool",))
+    check_same("where", a, b)
+    if cond.shape != a.shape:
+        raise ShapeError(f"the operands of where differ: {cond} chooses between {a} and {b}")
+    return a
+
+
+def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
+    # da = g where cond, else 0; db = 0 where cond, else g
+    (g,) = gs
+    if g is None or node.output.dtype not in FLOATS:
+        return [None, None, None]
+    cond, gradient = Term(b, node.inputs[0]), Term(b, g)
+    zero = gradient.like(0)
+    return [None, cond.choose(gradient, zero).value, cond.choose(zero, gradient).value]
+
+
+def _samples() -> list[Sample]:
+    floats = [Sample([TensorType(s, "bool"), s, s], integers=(0, 1)) for s in SHAPES]
+    others = [
+        Sample(
+            [TensorType((65,), "bool"), TensorType((65,), d), TensorType((65,), d)],
+            integers=(0, 1),
+            differentiable=False,
+        )
+        for d in ("i32", "u32", "i8", "u8", "bool")
+    ]
+    return floats + others
+
+
 OPS = (
     _op("eq", "({0} == {1})", lambda x, z: np.equal(x, z), DTYPES, commutative=True),
     # `x != x` is false for NaN on some adapters; the negation of == is correct on all.
@@ -67,4 +102,12 @@ OPS = (
     _op("is_finite", "wg_finite({0})", lambda x: np.isfinite(x), FLOATS, 1, ("finite",)),
     _op("is_nan", "wg_nan({0})", lambda x: np.isnan(x), FLOATS, 1, ("nan",)),
     _op("logical_not", "(!{0})", lambda x: np.logical_not(x), ("bool",), 1),
+    Op(
+        "where",
+        infer,
+        lambda cond, a, b: np.where(cond, a, b),
+        Pointwise("select({2}, {1}, {0})"),
+        grad,
+        _samples(),
+    ),
 )

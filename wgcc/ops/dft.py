@@ -59,7 +59,7 @@ def expand(b: Builder, node: Node) -> Sequence[Value]:
 
 
 def _transform(re: Term, im: Term | None, sign: int) -> Complex:
-    """Of each row."""
+    """Transforms each row."""
     rows, n = re.shape
     if n <= LONGEST:
         return _product(re, im, sign)

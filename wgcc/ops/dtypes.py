@@ -1,8 +1,11 @@
-"""Element types in numpy and in WGSL, and how a number is written in WGSL."""
+"""Element types in numpy and in WGSL, how a number is written in WGSL, and the helper functions."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import cache
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 from wgcc.ir.dtypes import DTYPE_TABLE, INTEGER_RANGES, INTEGERS, LARGEST_FLOAT
@@ -41,3 +44,16 @@ def literal(value: float | int | bool, dtype: str) -> str:
         return f"{int(value)}i" if value >= 0 else f"i32({int(value)})"
     text = f"{float(value)!r}f"
     return f"({text})" if text.startswith("-") else text
+
+
+FOLDER = Path(__file__).parent / "wgsl"
+
+
+def source_of(functions: Iterable[str]) -> str:
+    """The text of these helper files, each once, sorted by name (WGSL allows any order)."""
+    return "\n".join(_read(name) for name in sorted(set(functions)))
+
+
+@cache
+def _read(name: str) -> str:
+    return (FOLDER / f"{name}.wgsl").read_text(encoding="utf-8")

@@ -85,7 +85,7 @@ def index(node: Node, position: tuple[Any, ...], found: Any) -> tuple[Any, ...]:
 
 
 def separate(node: Node) -> list[SharedAxis]:
-    """Of the tensors, all but the last input have the same axes."""
+    """All tensors but the last input have the same axes."""
     tensors, rank = len(node.inputs) - 1, node.output.type.rank
     others = (k for k in range(rank) if k != node.attrs["axis"])
     return [((*[k] * tensors, None), (k,)) for k in others]

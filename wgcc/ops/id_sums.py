@@ -3,7 +3,7 @@
 order_ids(ids; rows): all positions of ids, in runs of RUN; each run is sorted by id, of equal ids
 the first position first. merge_ids(order, ids; rows, run): the same with FAN times longer runs.
 sum_in_order(g, ids, order; rows), with or without `base`: gather_grad, given one run of all
-positions. Ids outside the table count as its nearest row. `schedule/prepare/group_ids.py` puts
+positions. Ids outside the table count as its nearest row. `passes/prepare/group_ids.py` puts
 these together.
 """
 

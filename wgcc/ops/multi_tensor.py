@@ -2,6 +2,12 @@
 
 An update is written once, for one tensor (`step`, numpy) and one element (`UpdateForm`, WGSL); the
 shape rule and the reference over all n tensors follow from it.
+
+accumulate(acc*n, g*n, keep; n, weight) -> acc*n: gradients of several micro-batches added up.
+
+`keep` is 1 to continue the sum and 0 to start a new one; `weight` is 1 / (number of batches).
+
+ema_update(e*n, p*n, [apply]; n, decay, gated) -> e*n: moving averages of the parameters.
 """
 
 from __future__ import annotations
@@ -22,7 +28,7 @@ StepRule = Callable[[Mapping[str, Array], Attrs], Mapping[str, Array]]
 
 
 def update_op(name: str, form: FormRule, step: StepRule, samples: Sequence[Sample]) -> Op:
-    """With attribute `gated`, nothing changes unless a last scalar `apply` is above 0."""
+    """An op of this update. If `gated`, nothing changes unless a last scalar `apply` is above 0."""
 
     def gated_form(attrs: Attrs) -> UpdateForm:
         return _gate(form(attrs)) if attrs.get("gated") else form(attrs)
@@ -122,3 +128,52 @@ def list_samples(lists: int, scalars: int, cases: Sequence[Mapping[str, Any]]) -
         types = [*shapes * lists, *[()] * (scalars + extra)]
         found.append(Sample(types, {"n": 3, **attrs}, 0.1, 1.0, differentiable=False))
     return found
+
+
+def form(attrs: Attrs) -> UpdateForm:
+    weight = literal(attrs["weight"], "f32")
+    wgsl = f"acc = select(Values(0.0f), acc, keep > 0.0f) + {weight} * g;"
+    return UpdateForm(("acc", "g"), ("keep",), ("acc",), wgsl)
+
+
+def step(values: Mapping[str, Array], attrs: Attrs) -> Mapping[str, Array]:
+    # acc = keep acc + weight g, also when acc is not finite
+    kept = np.where(values["keep"] > 0, values["acc"], 0)
+    return {"acc": kept + attrs["weight"] * values["g"]}
+
+
+def form_ema(attrs: Attrs) -> UpdateForm:
+    rest = literal(1 - attrs["decay"], "f32")
+    return UpdateForm(("e", "p"), (), ("e",), f"e = e + {rest} * (p - e);")
+
+
+def step_ema(values: Mapping[str, Array], attrs: Attrs) -> Mapping[str, Array]:
+    # e = decay e + (1 - decay) p
+    return {"e": attrs["decay"] * values["e"] + (1 - attrs["decay"]) * values["p"]}
+
+
+_LISTS = [(65,), (3, 5)] * 2
+
+
+OPS = (
+    update_op(
+        "accumulate",
+        form,
+        step,
+        [
+            Sample([*[(65,), (3, 5)] * 2, ()], {"n": 2, "weight": 0.25}, differentiable=False),
+            Sample(
+                [(7,), (7,), ()], {"n": 1, "weight": 0.5}, low=-2.0, high=-1.0, differentiable=False
+            ),
+        ],
+    ),
+    update_op(
+        "ema_update",
+        form_ema,
+        step_ema,
+        [
+            Sample(_LISTS, {"n": 2, "decay": 0.999, "gated": False}, differentiable=False),
+            Sample([*_LISTS, ()], {"n": 2, "decay": 0.9, "gated": True}, differentiable=False),
+        ],
+    ),
+)

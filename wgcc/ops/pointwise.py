@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from wgcc.ir.builder import Builder
+from wgcc.ir.dtypes import SIGNED
 from wgcc.ir.graph import FLOATS, Node, TensorType, Value
 from wgcc.ops.checks import check_dtype, check_same
 from wgcc.ops.formula import Term
@@ -39,7 +40,7 @@ def samples_of(
     found = [Sample([shape] * arity, {}, low, high) for shape in SHAPES if "f32" in dtypes]
     for dtype in dtypes:
         if dtype not in FLOATS:
-            span = (-3, 5) if dtype in ("i32", "i8") else (1, 5) if dtype != "bool" else (0, 1)
+            span = (-3, 5) if dtype in SIGNED else (1, 5) if dtype != "bool" else (0, 1)
             for shape in ((65,), (3, 5)):
                 types = [TensorType(shape, dtype)] * arity
                 found.append(Sample(types, integers=span, differentiable=False))

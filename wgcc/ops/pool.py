@@ -178,7 +178,7 @@ def grad_avg(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Val
 
 
 def _divided(node: Node, total: Term) -> Term:
-    """By the number of pixels in each window."""
+    """Divides by the number of pixels in each window."""
     windows, counted = _windows(node), node.attrs["counted"]
     size, over = _counted_image(windows, node.inputs[0].shape[1:-1], counted)
     if counted == KERNEL or over.fit_in(size):

@@ -1,6 +1,14 @@
 """sum max min prod any all over attribute `axes` (ascending; they are removed from the shape).
 
 `peak` is a faster max that may ignore NaN: for softmax, which subtracts it from the same numbers.
+
+argmax(x; axis), argmin(x; axis): the index of the first extreme (as in numpy), as i32.
+
+running_argmax(x; axis): the position of the greatest element up to each one, as i32.
+
+Of equal elements the last, as in PyTorch's cummax. Once there is a NaN, it is the greatest.
+
+sum_squares(g*n; n): the sum of the squares of all elements of n tensors, an f32 scalar.
 """
 
 from __future__ import annotations
@@ -12,11 +20,20 @@ from wgcc.ir.builder import Builder
 from wgcc.ir.dtypes import INTEGER_RANGES, LARGEST_FLOAT, NARROW_INTEGERS, NUMBERS
 from wgcc.ir.graph import FLOATS, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_axes, check_dtype, without_axes
+from wgcc.ops.checks import check_axes, check_axis, check_dtype, other_axes, without_axes
+from wgcc.ops.constants import INFINITY, MINUS_INFINITY
 from wgcc.ops.dtypes import literal
 from wgcc.ops.formula import Term
-from wgcc.ops.not_finite import INFINITY, MINUS_INFINITY
-from wgcc.ops.registry import Op, Reduce, Sample
+from wgcc.ops.registry import (
+    Op,
+    Reduce,
+    ReduceMany,
+    Reference,
+    Sample,
+    ShapeError,
+    SharedAxis,
+    Special,
+)
 
 # A byte would soon overflow; the user has to choose the dtype of the sum.
 WIDE_NUMBERS = tuple(dtype for dtype in NUMBERS if dtype not in NARROW_INTEGERS)
@@ -122,6 +139,86 @@ def _samples(dtypes: tuple[str, ...]) -> list[Sample]:
     return found
 
 
+def no_grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
+    return [None]
+
+
+def _infer(name: str) -> Callable[..., TensorType]:
+    def infer(x: TensorType, axis: int) -> TensorType:
+        check_axis(name, x, axis)
+        check_dtype(name, x, NUMBERS)
+        return TensorType(without_axes(x.shape, (axis,)), "i32")
+
+    return infer
+
+
+def separate(node: Node) -> list[SharedAxis]:
+    gone, rank = int(node.attrs["axis"]), node.inputs[0].type.rank
+    return [((k,), (k - (k > gone),)) for k in range(rank) if k != gone]
+
+
+def _op(name: str, reference: Reference) -> Op:
+    shapes: list[tuple[tuple[int, ...], int]] = [
+        ((1,), 0),
+        ((65,), 0),
+        ((257,), 0),
+        ((3, 5), 1),
+        ((63, 7), 0),
+        ((2, 3, 4, 5), 2),
+    ]
+    samples = [Sample([shape], {"axis": axis}) for shape, axis in shapes]
+    # Small integers have many ties.
+    ties = Sample([TensorType((7, 19), "i32")], {"axis": 1}, differentiable=False)
+    return Op(
+        name,
+        _infer(name),
+        reference,
+        Special("arg_reduce"),
+        no_grad,
+        [*samples, ties],
+        separate=separate,
+    )
+
+
+def infer(x: TensorType, axis: int) -> TensorType:
+    check_axis("running_argmax", x, axis)
+    check_dtype("running_argmax", x, NUMBERS)
+    return TensorType(x.shape, "i32")
+
+
+def reference(x: Array, axis: int) -> Array:
+    greatest = np.maximum.accumulate(x, axis)
+    is_new = (x == greatest) | (x != x)
+    along = np.arange(x.shape[axis]).reshape(-1, *[1] * (x.ndim - 1 - axis))
+    return np.asarray(np.maximum.accumulate(np.where(is_new, along, 0), axis)).astype(np.int32)
+
+
+_RUNNING_ARGMAX_CASES: tuple[tuple[tuple[int, ...], int], ...] = (
+    ((1,), 0),
+    ((65,), 0),
+    ((257,), 0),
+    ((3, 7), 1),
+    ((64, 3), 0),
+    ((2, 3, 4, 5), 2),
+)
+
+
+def infer_sum_squares(*tensors: TensorType, n: int) -> TensorType:
+    if n < 1 or len(tensors) != n:
+        raise ShapeError(f"sum_squares takes {n} tensors, not {len(tensors)}")
+    for tensor in tensors:
+        check_dtype("sum_squares", tensor, ("f32",))
+    return TensorType((), "f32")
+
+
+def reference_sum_squares(*tensors: Array, n: int) -> Array:
+    return np.asarray(sum(np.square(tensor).sum() for tensor in tensors))
+
+
+def flat(b: Builder, x: Value) -> Value:
+    return b.apply("sum", b.apply("square", x), axes=(0,))
+
+
 OPS = (
     # dx = g along the axes
     reduction(
@@ -165,5 +262,34 @@ OPS = (
         lambda x, axes: x.all(axes),
         None,
         ("bool",),
+    ),
+    _op("argmax", lambda x, axis: np.asarray(np.argmax(x, axis), np.int32)),
+    _op("argmin", lambda x, axis: np.asarray(np.argmin(x, axis), np.int32)),
+    Op(
+        "running_argmax",
+        infer,
+        reference,
+        Special("running_best"),
+        samples=[
+            *(Sample([shape], {"axis": axis}) for shape, axis in _RUNNING_ARGMAX_CASES),
+            # Small integers have many ties.
+            *(
+                Sample([TensorType((5, 19), dtype)], {"axis": 1}, integers=ends)
+                for dtype, ends in (("i32", (-3, 3)), ("u8", (0, 3)))
+            ),
+        ],
+        stops_gradient=True,
+        separate=other_axes,
+    ),
+    Op(
+        "sum_squares",
+        infer_sum_squares,
+        reference_sum_squares,
+        ReduceMany(flat, "add"),
+        samples=[
+            Sample([()], {"n": 1}, differentiable=False),
+            Sample([(65,), (3, 5), (), (257,)], {"n": 4}, differentiable=False),
+            Sample([(64, 63), (2, 3, 4, 5)], {"n": 2}, differentiable=False),
+        ],
     ),
 )

@@ -35,7 +35,7 @@ def infer(x: TensorType, axis: int, size: int, mode: str, align: bool) -> Tensor
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """From `before` pixels to `after`: output o is at (o · step + first) / unit of the input."""
+    """Turns `before` pixels into `after`: output o is at (o · step + first) / unit of the input."""
 
     before: int
     after: int

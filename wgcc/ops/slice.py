@@ -1,4 +1,7 @@
-"""slice(x; starts, sizes, steps): part of x. unslice(x; shape, starts, steps): x among zeros."""
+"""slice(x; starts, sizes, steps): part of x. unslice(x; shape, starts, steps): x among zeros.
+
+concat(a, b, …; axis): the inputs one after another along an axis.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from typing import Any
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_sizes
-from wgcc.ops.registry import Op, Sample, ShapeError, View
+from wgcc.ops.checks import check_axis, check_sizes, without_axes
+from wgcc.ops.registry import Join, Op, Sample, ShapeError, View
 
 Axes = tuple[int, ...]
 
@@ -107,6 +110,40 @@ _CASES: tuple[tuple[Axes, Axes, Axes, Axes], ...] = (
     ((), (), (), ()),
 )
 
+
+def infer_concat(*parts: TensorType, axis: int) -> TensorType:
+    if not parts:
+        raise ShapeError("concat needs at least one tensor")
+    first = parts[0]
+    check_axis("concat", first, axis)
+    for part in parts[1:]:
+        same = without_axes(part.shape, (axis,)) == without_axes(first.shape, (axis,))
+        if part.rank != first.rank or part.dtype != first.dtype or not same:
+            raise ShapeError(f"concat along axis {axis}: {first} and {part} differ elsewhere")
+    shape = list(first.shape)
+    shape[axis] = sum(part.shape[axis] for part in parts)
+    return TensorType(tuple(shape), first.dtype)
+
+
+def reference_concat(*parts: Array, axis: int) -> Array:
+    return np.concatenate(parts, axis)
+
+
+def grad_concat(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
+    # each input's gradient is its own part of g
+    (g,), axis = gs, node.attrs["axis"]
+    if g is None:
+        return [None] * len(node.inputs)
+    found: list[Value | None] = []
+    at = 0
+    for part in node.inputs:
+        starts = tuple(at if k == axis else 0 for k in range(g.type.rank))
+        steps = (1,) * g.type.rank
+        found.append(b.apply("slice", g, starts=starts, sizes=part.shape, steps=steps))
+        at += part.shape[axis]
+    return found
+
+
 OPS = (
     Op(
         "slice",
@@ -129,6 +166,25 @@ OPS = (
         [
             Sample([sizes], {"shape": whole, "starts": starts, "steps": steps})
             for whole, starts, sizes, steps in _CASES
+        ],
+    ),
+    Op(
+        "concat",
+        infer_concat,
+        reference_concat,
+        Join(),
+        grad_concat,
+        [
+            Sample([(1,), (64,)], {"axis": 0}),
+            Sample([(63,)], {"axis": 0}),
+            Sample([(2, 3), (2, 1), (2, 5)], {"axis": 1}),
+            Sample([(3, 7), (1, 7)], {"axis": 0}),
+            Sample([(2, 3, 4, 5), (2, 3, 2, 5)], {"axis": 2}),
+            Sample(
+                [TensorType((3,), "i32"), TensorType((2,), "i32")],
+                {"axis": 0},
+                differentiable=False,
+            ),
         ],
     ),
 )

@@ -6,15 +6,15 @@ between them are recomputed. `bc` is b and c concatenated: a kernel has only 8 b
 
 What a step adds is gain · u b. The gain is dt, or with `zero_order` (exp(dt a) - 1) / a, whose
 derivatives are exp(dt a) with respect to dt and dt² (f(dt a) - f₂(dt a)) with respect to a, where f
-and f₂ are orders 1 and 2 of exp_tail.py.
+and f₂ are orders 1 and 2 of exp_tail (unary.py).
 """
 
 from __future__ import annotations
 
 from wgcc.ir.graph import Node, TensorType
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.exp_tail import reference as exp_tail
 from wgcc.ops.registry import Op, Sample, ShapeError, SharedAxis, Special
+from wgcc.ops.unary import reference as exp_tail
 
 Type = TensorType
 

@@ -1,17 +1,73 @@
-"""Arithmetic of one operand: signs, rounding, square, reciprocal, roots, exp, log, sin, cos."""
+"""Arithmetic of one operand: signs, rounding, square, reciprocal, roots, exp, log, sin, cos.
+
+tan asin acos atan atan2 sinh cosh.
+
+WGSL has these functions, too, but adapters may be wrong by thousands of units in the last place.
+
+exp_tail(x; order): (exp(x) - the first `order` terms of its series) / x^order.
+
+Order 0 is exp(x), order 1 (exp(x) - 1) / x, which is 1 at 0: what a linear system that decays with
+rate x gains from a constant input in one step. Every order is smooth at 0.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from math import factorial
 
-from wgcc.ir.dtypes import NUMBERS
-from wgcc.ir.graph import DTYPES
-from wgcc.lazy_numpy import np
-from wgcc.ops.pointwise import unary
-from wgcc.ops.registry import Sample
+from wgcc.ir.builder import Builder
+from wgcc.ir.dtypes import NUMBERS, SIGNED
+from wgcc.ir.graph import DTYPES, Node, TensorType, Value
+from wgcc.lazy_numpy import Array, np
+from wgcc.ops.checks import check_dtype
+from wgcc.ops.formula import Term
+from wgcc.ops.pointwise import binary, unary
+from wgcc.ops.registry import Op, Pointwise, Sample, ShapeError
 
-SIGNED = ("f32", "f16", "i32", "i8")
 HALVES = [Sample([(3,)], {}, at, at, differentiable=False) for at in (-1.5, -0.5, 0.5, 2.5)]
+
+
+def atan2_derivative(g: Term, y: Term, x: Term, angle: Term) -> tuple[Term, Term]:
+    # dy = g x / (x² + y²), dx = -g y / (x² + y²), and 0 at the origin
+    squares = x.square() + y.square()
+    scaled = squares.equals(0).choose(squares.like(0), g / squares)
+    return scaled * x, -(scaled * y)
+
+
+# So many terms are exact in double precision where the series is used.
+_TERMS = 40
+
+
+def infer(x: TensorType, order: int) -> TensorType:
+    check_dtype("exp_tail", x, ("f32",))
+    if order < 0:
+        raise ShapeError(f"exp_tail: the order must not be negative, but is {order}")
+    return x
+
+
+def reference(x: Array, order: int) -> Array:
+    edge = max(order, 1)
+    # Large factorials do not fit into f32.
+    wide = np.asarray(x, np.float64)
+    near = sum(np.clip(wide, -edge, edge) ** j / factorial(j + order) for j in range(_TERMS))
+    far_x = np.where(np.abs(x) < edge, edge, x)
+    far = np.exp(far_x)
+    for i in range(order):
+        far = (far - 1 / factorial(i)) / far_x
+    return np.where(np.abs(x) < edge, near, far).astype(x.dtype)
+
+
+def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
+    # dx = g (y - order · the next order)
+    (g,), order = gs, int(node.attrs["order"])
+    if g is None:
+        return [None]
+    slope = Term(b, node.output)
+    if order:
+        slope = slope - Term(b, node.inputs[0]).apply("exp_tail", order=order + 1) * float(order)
+    return [(Term(b, g) * slope).value]
+
 
 OPS = (
     # dx = -g
@@ -144,4 +200,92 @@ OPS = (
         number=math.cos,
     ),
     unary("stop_grad", "{0}", lambda x: x, dtypes=DTYPES, identity=True),
+    # dx = g (1 + y²)
+    unary(
+        "tan",
+        "wg_tan({0})",
+        lambda x: np.tan(x),
+        lambda g, x, y: g * (y.square() + 1),
+        functions=("turn", "tan"),
+        low=-1.2,
+        high=1.2,
+        cheap=False,
+        number=math.tan,
+    ),
+    # dx = g / √(1 - x²)
+    unary(
+        "asin",
+        "wg_asin({0})",
+        lambda x: np.arcsin(x),
+        lambda g, x, y: g * (1 - x.square()).apply("rsqrt"),
+        functions=("asin",),
+        low=-0.95,
+        high=0.95,
+        cheap=False,
+        number=math.asin,
+    ),
+    # dx = -g / √(1 - x²)
+    unary(
+        "acos",
+        "wg_acos({0})",
+        lambda x: np.arccos(x),
+        lambda g, x, y: -(g * (1 - x.square()).apply("rsqrt")),
+        functions=("asin", "acos"),
+        low=-0.95,
+        high=0.95,
+        cheap=False,
+        number=math.acos,
+    ),
+    # dx = g / (1 + x²)
+    unary(
+        "atan",
+        "wg_atan({0})",
+        lambda x: np.arctan(x),
+        lambda g, x, y: g / (x.square() + 1),
+        functions=("atan",),
+        cheap=False,
+        samples=[Sample([(257,)], low=-1e4, high=1e4)],
+        number=math.atan,
+    ),
+    # dx = g cosh x
+    unary(
+        "sinh",
+        "wg_sinh({0})",
+        lambda x: np.sinh(x),
+        lambda g, x, y: g * x.apply("cosh"),
+        functions=("expm1", "sinh"),
+        cheap=False,
+        samples=[Sample([(65,)], low=-1e-3, high=1e-3)],
+        number=math.sinh,
+    ),
+    # dx = g sinh x
+    unary(
+        "cosh",
+        "wg_cosh({0})",
+        lambda x: np.cosh(x),
+        lambda g, x, y: g * x.apply("sinh"),
+        functions=("cosh",),
+        cheap=False,
+        number=math.cosh,
+    ),
+    binary(
+        "atan2",
+        "wg_atan2({0}, {1})",
+        lambda y, x: np.arctan2(y, x),
+        atan2_derivative,
+        functions=("atan", "atan2"),
+        cheap=False,
+    ),
+    Op(
+        "exp_tail",
+        infer,
+        reference,
+        Pointwise(lambda node: f"wg_exp_tail({{0}}, {node.attrs['order']}u)", ("exp_tail",), False),
+        grad,
+        [
+            Sample([(65,)], {"order": order}, low, high)
+            for order in range(4)
+            for low, high in ((-3.0, 3.0), (-1e-3, 1e-3), (-40.0, -1.0))
+        ],
+    ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wgcc.ir.graph import Graph
 from wgcc.ir.loops import map_bodies
-from wgcc.ops.custom_grad import COTANGENT, CUSTOM
+from wgcc.ops.markers import COTANGENT, CUSTOM
 from wgcc.passes.rewrite import Rewrite
 
 

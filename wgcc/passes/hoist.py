@@ -87,7 +87,7 @@ class _Before:
 
     def __init__(self, b: Builder, loop: Loop) -> None:
         self.b, self.loop = b, loop
-        self.made = {value.name: node for node in loop.body.nodes for value in node.outputs}
+        self.made = loop.body.producers
         self.movable: dict[str, bool] = {loop.index.name: True}
         self.movable.update((inner.name, True) for _, inner in loop.sliced)
         self.movable.update((inner.name, False) for _, inner in loop.captured)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from wgcc.errors import Diagnostics, WgError
 from wgcc.ir.graph import Graph
+from wgcc.ir.loops import map_bodies
 from wgcc.ir.program import Program
 from wgcc.ir.verify import verify_program
 from wgcc.ops import OPS, infer_types
@@ -15,7 +16,19 @@ from wgcc.ops.registry import Expand, Marker
 from wgcc.passes.autograd import autograd
 from wgcc.passes.expand import expand
 from wgcc.passes.hoist import hoist, hoist_from_gradients
+from wgcc.passes.lay_out import lay_out
 from wgcc.passes.optimizer import optimizer
+from wgcc.passes.prepare.fold_stats import fold_stats
+from wgcc.passes.prepare.group_ids import add_onto
+from wgcc.passes.prepare.join_arenas import join_arenas
+from wgcc.passes.prepare.join_gradients import join_gradients
+from wgcc.passes.prepare.join_products import flatten_joins, join_products, turn_products
+from wgcc.passes.prepare.numbers_in_memory import numbers_in_memory
+from wgcc.passes.prepare.own_gradients import own_gradients
+from wgcc.passes.prepare.place_results import own_carries, pack_results, place_results
+from wgcc.passes.prepare.split_columns import split_columns
+from wgcc.passes.prepare.split_long import split_long
+from wgcc.passes.prune import prune
 from wgcc.passes.simplify import simplify
 
 ProgramPass = Callable[[Program], Program]
@@ -45,6 +58,15 @@ def _together(failures: list[WgError]) -> WgError:
     return WgError(str(failures[0]), problems)
 
 
+def each_level(graph_pass: Callable[[Graph], Graph]) -> ProgramPass:
+    """Of entries and of the bodies of their loops."""
+
+    def run(graph: Graph) -> Graph:
+        return map_bodies(graph_pass(graph), run)
+
+    return each_entry(run)
+
+
 # The stage after the pass, the name of the pass, and the pass. The first stage is "ir".
 PASSES: tuple[tuple[str, str, ProgramPass], ...] = (
     ("hoisted", "hoist", each_entry(hoist)),
@@ -53,15 +75,44 @@ PASSES: tuple[tuple[str, str, ProgramPass], ...] = (
     ("expanded", "expand", each_entry(expand)),
     # Loops that compute gradients have work to take out, too.
     ("simplified", "simplify", each_entry(lambda graph: simplify(hoist_from_gradients(graph)))),
+    # What follows prepares graphs for kernels: it changes how a value is computed, not what it is.
+    ("placed", "lay_out", lay_out),
+    ("products", "join_products", each_level(join_products)),
+    ("gradients", "join_gradients", each_level(join_gradients)),
+    ("statistics", "fold_stats", each_level(fold_stats)),
+    ("columns", "split_columns", each_level(split_columns)),
+    ("flat", "flatten_joins", each_level(flatten_joins)),
+    ("turned", "turn_products", each_level(turn_products)),
+    ("added", "add_onto", each_level(lambda graph: prune(add_onto(graph)))),
+    ("split", "split_long", each_level(split_long)),
+    ("split-simplified", "simplify", each_entry(simplify)),
+    ("own-gradients", "own_gradients", each_entry(own_gradients)),
+    ("arenas", "join_arenas", join_arenas),
+    ("numbers", "numbers_in_memory", each_entry(numbers_in_memory)),
+    ("packed", "pack_results", each_entry(pack_results)),
+    ("results", "place_results", each_entry(place_results)),
+    ("prepared", "own_carries", each_level(own_carries)),
 )
 STAGES = ("ir", *(stage for stage, _, _ in PASSES))
+# The last stage that says what is computed; self-tests evaluate it.
+SIMPLIFIED = "simplified"
+PREPARED = STAGES[-1]
 
 
-def run_passes(program: Program, until: str = STAGES[-1], check: bool | None = None) -> Program:
-    """`program` at stage `until`. Every pass is verified with `check` (or WGCC_VERIFY=1)."""
-    verify_after([], program, check)
-    done: list[str] = []
-    for _, name, run in PASSES[: STAGES.index(until)]:
+def run_passes(
+    program: Program,
+    until: str = SIMPLIFIED,
+    since: str = STAGES[0],
+    check: bool | None = None,
+) -> Program:
+    """A program of stage `since` at stage `until`.
+
+    Every pass is verified with `check` (or WGCC_VERIFY=1).
+    """
+    start = STAGES.index(since)
+    done = [name for _, name, _ in PASSES[:start]]
+    verify_after(done, program, check)
+    for _, name, run in PASSES[start : STAGES.index(until)]:
         program = run(program)
         done.append(name)
         verify_after(done, program, check)

@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Graph
+from wgcc.passes.lay_out import PARAMS
+from wgcc.passes.updates import form_of, is_update, lists_of, replaced_by
 from wgcc.schedule.codegen.grid import grid_of, thread_index
 from wgcc.schedule.kernel import (
     ALIGNMENT,
@@ -23,8 +25,6 @@ from wgcc.schedule.kernel import (
     Launch,
     Place,
 )
-from wgcc.schedule.layout import PARAMS
-from wgcc.schedule.updates import form_of, is_update, lists_of, replaced_by
 
 COPIES = "copies"
 # Words of parameters whose copies start on a boundary for binding.

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.places import Place, span
+from wgcc.passes.updates import adjacent, is_update, lists_of, partners
 from wgcc.schedule.fuse.group import Group
-from wgcc.schedule.kernel import Place
 from wgcc.schedule.layout import holds_gradients
-from wgcc.schedule.updates import adjacent, is_update, lists_of, partners, span
 
 NO_UPDATE = "no `minimize` updates its parameters"
 BY_HAND = "`:=` updates the parameter `{}`, not `minimize`"
@@ -45,14 +45,14 @@ def _read_by_updates(graph: Graph) -> Iterator[Value]:
 def check_separable(graph: Graph, gradients: Mapping[str, Place]) -> None:
     if graph.inseparable:
         raise NotSeparable(graph.inseparable)
-    made = {value.name: node for node in graph.nodes for value in node.outputs}
+    made = graph.producers
     if not gradients:
         raise NotSeparable(NO_UPDATE)
     for param in graph.params:
         new = graph.writes.get(param.name)
         if new is not None and not is_update(made[new.name]):
             raise NotSeparable(BY_HAND.format(param.name))
-    owners, seen = partners(graph.nodes), set()
+    owners, seen = partners(graph), set()
     for name, place in gradients.items():
         if place in seen:
             raise NotSeparable(TWICE.format(owners[name]))
@@ -84,7 +84,7 @@ def counters_in_the_way(graph: Graph, order: Sequence[Group]) -> frozenset[str]:
     A new count replaces the old one, so that its kernel runs after the updates that use the old
     one. Where it makes a gradient, too, that would come after an update.
     """
-    made = {value.name: node for node in graph.nodes for value in node.outputs}
+    made = graph.producers
     read = {value.name for value in _read_by_updates(graph) if value.name in made}
     names = {name for name in read if not is_update(made[name])}
     if not names:

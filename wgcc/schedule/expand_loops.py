@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from wgcc.errors import Span
 from wgcc.ir.graph import Graph, Node, TensorType, Value
 from wgcc.ir.loops import Loop, loop_of, rename
+from wgcc.passes.dataflow import behind_views
 from wgcc.schedule.codegen.bindings import Part
-from wgcc.schedule.dataflow import Flow, behind_views
 from wgcc.schedule.fuse.fuse import Fused, fuse
 from wgcc.schedule.fuse.group import REPEAT, Group
 from wgcc.schedule.fuse.materialise import Reason
@@ -64,8 +64,8 @@ def expand_loops(
     graph: Graph, fused: Fused, order: list[Group], layout: Layout, packs: Packs
 ) -> Expanded:
     """`order` are the groups of the entry itself."""
-    found = Expanded([], replace(fused, flow=_copied(fused.flow)), [graph], packs=packs)
-    _Expander(found, layout).run(order, fused.flow.alone)
+    found = Expanded([], fused, [graph], packs=packs)
+    _Expander(found, layout).run(order, fused.bound.alone)
     found.loops.sort(key=lambda span: (span.first, -span.last))
     return found
 
@@ -98,7 +98,7 @@ class _Expander:
         start, step = self._counter_groups(loop)
         self.found.order.append(start)
         first = len(self.found.order)
-        self.run(own, fused.flow.alone)
+        self.run(own, fused.bound.alone)
         self.found.order.append(step)
         self.found.loops.append(LoopSpan(loop, first, len(self.found.order) - 1))
 
@@ -123,11 +123,11 @@ class _Expander:
             found.parts[value.name] = Part(whole, loop.index)
 
     def _merge(self, body: Graph, fused: Fused) -> None:
-        found, flow = self.found, self.found.fused.flow
-        flow.producers.update(fused.flow.producers)
+        found = self.found
         found.graphs.append(body)
         found.fused = replace(
             found.fused,
+            producers={**found.fused.producers, **fused.producers},
             inlined={**found.fused.inlined, **fused.inlined},
             reasons={**found.fused.reasons, **fused.reasons},
         )
@@ -135,7 +135,7 @@ class _Expander:
     def _counter_groups(self, loop: Loop) -> tuple[Group, Group]:
         """What sets the counter to the first position, and what advances it."""
         buffer = f"{COUNTER}{len(self.found.counters)}"
-        self.layout.reserve(buffer, COUNTER, 4)
+        self.layout.buffers.reserve(buffer, COUNTER, 4)
         place, name = Place(buffer, 0, 4), loop.index.name
         self.found.counters[name] = replace(place, uniform=True)
         groups = []
@@ -165,10 +165,6 @@ def _entered(loop: Loop) -> Graph:
     inputs = tuple({value.name: value for value in body.inputs}.values())
     writes = {name: value for name, value in body.writes.items() if value.name != name}
     return replace(body, inputs=inputs, writes=writes)
-
-
-def _copied(flow: Flow) -> Flow:
-    return replace(flow, producers=dict(flow.producers))
 
 
 __all__ = ["COUNTER", "Expanded", "LoopSpan", "expand_loops"]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import prod
 
 from wgcc.errors import Span
 from wgcc.ir.graph import Constant
-from wgcc.ops.flat import ALIGNMENT
+from wgcc.ir.places import ALIGNMENT, MAX_BINDINGS, WORD, Buffer, Place, round_up
 
 __all__ = [
     "ALIGNMENT",
+    "MAX_BINDINGS",
+    "WORD",
     "Binding",
     "Buffer",
     "Dispatch",
@@ -29,46 +31,12 @@ __all__ = [
 GPU = "gpu"
 # Prefix of the launches that `wgcc tune` measures.
 CANDIDATE = "candidate_"
-WORD = 4
 # Of elements that are not one word.
 BYTES = {"f16": 2, "vec2f": 8, "vec2h": 4, "vec4f": 16, "vec4h": 8, "vec4u": 16}
 HALVES = ("f16", "vec2h", "vec4h")
-MAX_BINDINGS = 8
 MAX_WORKGROUPS = 65_535
 # Workgroup memory that every device grants.
 MAX_WORKGROUP_BYTES = 16_384
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A part of a buffer: `count` words, or halves (an even number), from word `offset` on.
-
-    Every tensor has one, and so has every binding of a dispatch. `uniform`: kernels bind it as a
-    uniform, which is none of their few storage buffers. `pack`: what they bind instead of it.
-    `in_bytes`: its words hold four elements each.
-    """
-
-    buffer: str
-    offset: int
-    count: int
-    half: bool = False
-    uniform: bool = False
-    pack: Place | None = None
-    in_bytes: bool = False
-
-    @property
-    def bytes(self) -> int:
-        return self.count * (WORD // 2 if self.half else WORD)
-
-    @property
-    def bound(self) -> Place:
-        """What kernels bind; elements and whole words of bytes through the same binding."""
-        return self.pack or (replace(self, in_bytes=False) if self.in_bytes else self)
-
-    @property
-    def first(self) -> int:
-        """Its first element in what kernels bind."""
-        return (self.offset - self.bound.offset) * (2 if self.half else 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +94,7 @@ class WorkgroupVariable:
 
 def workgroup_bytes(shared: Iterable[WorkgroupVariable], constants: Mapping[str, int]) -> int:
     """The workgroup memory of variables, each in units of 16 bytes, as WebGPU counts."""
-    return sum(-(-variable.bytes(constants) // 16) * 16 for variable in shared)
+    return sum(round_up(variable.bytes(constants), 16) for variable in shared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,13 +159,6 @@ class Dispatch:
     span: Span | None = None
     flops: int = 0
     made: tuple[Made, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    name: str
-    words: int
-    role: str
 
 
 @dataclass(frozen=True, slots=True)

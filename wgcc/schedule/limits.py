@@ -10,25 +10,20 @@ from collections.abc import Iterable
 
 from wgcc.errors import Diagnostics, Span, WgError
 from wgcc.ir.index import IndexTooLarge
+from wgcc.ir.places import LARGEST, MIB, ceil_div
 from wgcc.ir.program import Program
+from wgcc.passes.lay_out import check_buffers
 from wgcc.schedule.codegen.loop_limits import MAX_ITERATIONS
 from wgcc.schedule.kernel import (
     GPU,
     MAX_BINDINGS,
     MAX_WORKGROUP_BYTES,
     MAX_WORKGROUPS,
-    WORD,
-    Buffer,
     Dispatch,
     EntrySchedule,
     Schedule,
 )
 
-MIB = 1 << 20
-MAX_BINDING = 128 * MIB
-MAX_BUFFER = 256 * MIB
-# What the best devices grant for both; WebGPU counts bytes of a binding with 32 bits.
-LARGEST = 4096 * MIB - WORD
 MAX_UNIFORMS = 12
 # Runtimes refuse calls that run more dispatches: recording them would take seconds.
 MAX_RUN = 1_000_000
@@ -45,12 +40,6 @@ def check_limits(program: Program, schedule: Schedule) -> None:
     if diagnostics.errors:
         raise WgError("the model does not fit WebGPU's limits", diagnostics)
     check_buffers(program, schedule.buffers)
-
-
-def check_buffers(program: Program, buffers: Iterable[Buffer]) -> None:
-    for buffer in buffers:
-        if buffer.words * WORD > LARGEST:
-            raise WgError(_too_large(buffer, program))
 
 
 def too_many_positions(error: IndexTooLarge, span: Span | None) -> WgError:
@@ -97,7 +86,7 @@ def _problems(dispatch: Dispatch) -> Iterable[tuple[str, str]]:
     if largest > LARGEST:
         yield (
             f"this needs {largest / MIB:.0f} MiB at once; no device lets a kernel use more than "
-            f"{-(-LARGEST // MIB)}",
+            f"{ceil_div(LARGEST, MIB)}",
             "make the batch or the tensor smaller",
         )
     iterations = dispatch.launches[GPU].iterations
@@ -120,14 +109,3 @@ def _problems(dispatch: Dispatch) -> Iterable[tuple[str, str]]:
             f"{MAX_WORKGROUP_BYTES:,}",
             "make the last axes of the tensors smaller",
         )
-
-
-def _too_large(buffer: Buffer, program: Program) -> str:
-    size = buffer.words * WORD / MIB
-    sizes = {name: t.type.words for name, t in program.params.items()}
-    largest = sorted(sizes, key=lambda name: -sizes[name])[:3]
-    named = f"; the largest parameters are {', '.join(largest)}" if largest else ""
-    return (
-        f"{buffer.name} would take {size:.0f} MiB, but a WebGPU buffer holds at most "
-        f"{-(-LARGEST // MIB)}{named}"
-    )

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wgcc.errors import Diagnostics, Span, WgError
+from wgcc.ir.places import MAX_BINDING, MAX_BUFFER, MIB
 from wgcc.ir.program import Program
 from wgcc.schedule.kernel import WORD, Place, Schedule
-from wgcc.schedule.limits import MAX_BINDING, MAX_BUFFER, MIB
 
 # Values of `--limits`.
 DEFAULT, RAISED = "default", "raised"

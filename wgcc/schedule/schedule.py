@@ -9,11 +9,12 @@ from itertools import islice
 from wgcc.ir.graph import FLOATS, Constant, Graph, Node
 from wgcc.ir.index import IndexTooLarge
 from wgcc.ir.loops import loop_of
+from wgcc.ir.places import SCALARS
 from wgcc.ir.program import Program
-from wgcc.schedule.codegen.bindings import SCALARS
+from wgcc.passes.dataflow import moves
 from wgcc.schedule.codegen.loop_limits import MAX_ITERATIONS
 from wgcc.schedule.copies import COPIES, Copies
-from wgcc.schedule.dataflow import moves
+from wgcc.schedule.entry_plan import EntryPlan
 from wgcc.schedule.expand_loops import COUNTER
 from wgcc.schedule.fuse.group import FLAT, Group
 from wgcc.schedule.kernel import (
@@ -59,8 +60,7 @@ from wgcc.schedule.kernels.update import update_code
 from wgcc.schedule.kernels.window_update import window_update_code
 from wgcc.schedule.layout import CONSTANTS, Layout
 from wgcc.schedule.limits import check_limits, too_many_positions
-from wgcc.schedule.memory.slots import Slots
-from wgcc.schedule.plan_entry import PlannedEntry, constant_key, plan_entry
+from wgcc.schedule.steps import Shared, constant_key, plan_entry
 
 Writer = Callable[[Group, Context], GroupCode]
 WRITERS: dict[str, Writer] = {
@@ -94,14 +94,15 @@ CANDIDATES: dict[str, Callable[[Group, Context], list[Launch]]] = {
 }
 
 
-def schedule(program: Program, layout: Layout, candidates: bool = False) -> Schedule:
-    """Schedule every entry of a prepared program; its other buffers are added to `layout`.
+def schedule(program: Program, candidates: bool = False) -> Schedule:
+    """Schedule every entry of a prepared program.
 
     `candidates`: dispatches have other launches too, for tuning to choose from.
     """
-    graphs, slots = program.entries, Slots(precision=program.precision)
-    planned = {name: plan_entry(graph, layout, slots) for name, graph in graphs.items()}
-    slots.reserve_in(layout)
+    graphs, shared = program.entries, Shared.of(program)
+    layout = shared.layout
+    planned = {name: plan_entry(graph, shared) for name, graph in graphs.items()}
+    shared.slots.reserve_in(layout)
     copies = _copies(planned.values(), layout) if program.precision == "f16" else None
     writer = _Writer(layout, candidates, copies)
     written = {name: writer.entry(entry) for name, entry in planned.items()}
@@ -124,12 +125,12 @@ class _Writer:
     """
 
     def __init__(self, layout: Layout, candidates: bool, copies: Copies | None) -> None:
-        self._scalar_words = layout.words(SCALARS)
+        self._scalar_words = layout.buffers.words(SCALARS)
         self._candidates = candidates
         self._copies = copies
         self._repeated = Repeated()
 
-    def entry(self, planned: PlannedEntry) -> EntrySchedule:
+    def entry(self, planned: EntryPlan) -> EntrySchedule:
         graph, places = planned.graph, planned.places
         copies = self._copies
         refresh = copies.refresh(copies.left_over(graph)) if copies else ()
@@ -147,7 +148,7 @@ class _Writer:
             exchange=planned.exchange,
         )
 
-    def _dispatch(self, group: Group, planned: PlannedEntry) -> Dispatch:
+    def _dispatch(self, group: Group, planned: EntryPlan) -> Dispatch:
         context = self._context(group, planned)
         span = next((root.span for root in reversed(group.roots) if root.span), None)
         try:
@@ -159,13 +160,13 @@ class _Writer:
         made = tuple(_made(group, planned))
         return Dispatch(label, code.regions, code.launches, shows, code.twin, span, flops, made)
 
-    def _context(self, group: Group, planned: PlannedEntry) -> Context:
+    def _context(self, group: Group, planned: EntryPlan) -> Context:
         loaded = _loaded_weights(group, planned) if self._copies else set()
         places = planned.places
         if self._copies and loaded:
             places = {**places, **{name: self._copies.place(name) for name in loaded}}
         context = Context(
-            planned.fused.inlined,
+            planned.kernels.inlined,
             lambda value: places[value.name],
             planned.is_stored,
             self._scalar_words,
@@ -185,23 +186,23 @@ class _Writer:
         return replace(code, launches={**code.launches, **more})
 
 
-def _copies(entries: Iterable[PlannedEntry], layout: Layout) -> Copies:
+def _copies(entries: Iterable[EntryPlan], layout: Layout) -> Copies:
     """Of all weights that products load, with places for them."""
     names = set[str]().union(
         *(_loaded_weights(group, entry) for entry in entries for group in entry.order)
     )
     copies = Copies.of(names, layout.places)
     for span in copies.spans():
-        layout.reserve(span.copy.buffer, COPIES, span.end // 2)
+        layout.buffers.reserve(span.copy.buffer, COPIES, span.end // 2)
     return copies
 
 
-def _loaded_weights(group: Group, planned: PlannedEntry) -> set[str]:
+def _loaded_weights(group: Group, planned: EntryPlan) -> set[str]:
     params = {value.name: value for value in planned.graph.params}
-    return loaded_weights(group, params, planned.fused.inlined, planned.parts)
+    return loaded_weights(group, params, planned.kernels.inlined, planned.parts)
 
 
-def _repeats(planned: PlannedEntry) -> tuple[Rounds, ...]:
+def _repeats(planned: EntryPlan) -> tuple[Rounds, ...]:
     """The loops as ranges of dispatches."""
     before = [0]
     for group in planned.order:
@@ -238,7 +239,7 @@ def _guarded(entry: EntrySchedule, graph: Graph, layout: Layout) -> EntrySchedul
 
 def _buffers(layout: Layout, entries: Mapping[str, EntrySchedule]) -> tuple[Buffer, ...]:
     is_guarded = any(entry.guard for entry in entries.values())
-    return (*layout.buffers(), *([FLAG_BUFFER] if is_guarded else []))
+    return (*layout.buffers.sized(), *([FLAG_BUFFER] if is_guarded else []))
 
 
 def _is_new(launch: Launch, launches: Mapping[str, Launch]) -> bool:
@@ -251,19 +252,19 @@ def _product_flops(node: Node) -> int:
     return 2 * node.output.type.size * node.inputs[0].shape[-1] if node.op == "matmul" else 0
 
 
-def _made(group: Group, planned: PlannedEntry) -> Iterator[Made]:
+def _made(group: Group, planned: EntryPlan) -> Iterator[Made]:
     for root in group.roots:
         here = group.why[root.outputs[0].name]
         stored = [value for value in root.outputs if planned.is_stored(value)]
         if stored:
-            why = planned.fused.reasons[stored[0].name].text
+            why = planned.kernels.reasons[stored[0].name].text
             yield Made(tuple(value.name for value in stored), here, why)
         if len(stored) < len(root.outputs):
             others = (value.name for value in root.outputs if value not in stored)
             yield Made(tuple(others), here)
 
 
-def _label(group: Group, planned: PlannedEntry) -> str:
+def _label(group: Group, planned: EntryPlan) -> str:
     """What a group computes, in the words of the source: the last thing it keeps."""
     if group.kind == "update":
         return group.roots[0].op
@@ -271,9 +272,7 @@ def _label(group: Group, planned: PlannedEntry) -> str:
     return stored[-1].name.removesuffix(".copy").removesuffix(".write").removesuffix(".pack")
 
 
-def _constants(
-    planned: dict[str, PlannedEntry], layout: Layout
-) -> dict[str, tuple[Constant, Place]]:
+def _constants(planned: dict[str, EntryPlan], layout: Layout) -> dict[str, tuple[Constant, Place]]:
     """The words of every distinct constant, by name, with its place."""
     found: dict[str, tuple[Constant, Place]] = {}
     for entry in planned.values():

@@ -1,6 +1,11 @@
 """The parser tables: a lexer that never fails, and a parser that is fed token by token.
 
 This is the only file that imports Lark, and the only one that accesses Lark's parser state.
+
+Caches the parser's tables in a file of the user, because building them takes a while.
+
+Where the file is missing, damaged, of another owner or cannot be written, the caller builds the
+tables again.
 """
 
 from __future__ import annotations
@@ -10,9 +15,12 @@ import functools
 import hashlib
 import io
 import itertools
+import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import lark
@@ -20,8 +28,60 @@ from lark.exceptions import UnexpectedToken
 from lark.lexer import LexerThread
 
 from wgcc.paths import data_dir
-from wgcc.syntax.table_cache import keep_tables, read_tables
-from wgcc.syntax.tokens import Node, Token
+from wgcc.syntax.tokens import RawNode, Token
+
+_DIGEST_BYTES = 32
+
+
+def read_tables(key: str) -> bytes | None:
+    """The tables stored under `key`, or None."""
+    folder = _folder()
+    if folder is None:
+        return None
+    try:
+        content = (folder / key).read_bytes()
+    except OSError:
+        return None
+    digest, payload = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+    return payload if payload and hashlib.sha256(payload).digest() == digest else None
+
+
+def keep_tables(key: str, payload: bytes) -> None:
+    """Write atomically, because other processes may be reading."""
+    folder = _folder()
+    if folder is None:
+        return
+    try:
+        handle, name = tempfile.mkstemp(dir=folder)
+    except OSError:
+        return
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(hashlib.sha256(payload).digest() + payload)
+        os.replace(name, folder / key)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+
+
+def _folder() -> Path | None:
+    """A folder that only this user can write to: what is read from it is trusted."""
+    try:
+        folder = _cache_home() / "wgcc"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        facts = folder.stat()
+    except (OSError, RuntimeError, KeyError):
+        return None
+    if hasattr(os, "getuid") and (facts.st_uid != os.getuid() or facts.st_mode & 0o022):
+        return None
+    return folder
+
+
+def _cache_home() -> Path:
+    chosen = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
+    if chosen and Path(chosen).is_absolute():
+        return Path(chosen)
+    return Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
+
 
 END = "$END"
 
@@ -49,7 +109,7 @@ def _load(key: str) -> lark.Lark | None:
 
 
 def _make(key: str, text: str) -> lark.Lark:
-    made = lark.Lark(text, parser="lalr", lexer="basic", tree_class=Node)
+    made = lark.Lark(text, parser="lalr", lexer="basic", tree_class=RawNode)
     file = io.BytesIO()
     made.save(file)
     keep_tables(key, file.getvalue())
@@ -82,10 +142,10 @@ class Grammar:
             for t in itertools.islice(thread.lex(None), most)
         ]
 
-    def machine(self) -> Machine:
+    def machine(self) -> ParserState:
         parser = self._tables.parse_interactive("")
         parser.parser_state.parse_conf.callbacks = self._callbacks
-        return Machine(parser)
+        return ParserState(parser)
 
 
 def _placed(build: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
@@ -93,7 +153,7 @@ def _placed(build: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
 
     def wrapped(parts: list[Any]) -> Any:
         node = build(parts)
-        if type(node) is Node and node.start < 0:
+        if type(node) is RawNode and node.start < 0:
             places = [part for part in parts if _has_place(part)]
             if places:
                 node.start, node.end = places[0].start, places[-1].end
@@ -103,7 +163,7 @@ def _placed(build: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class OpenRule:
     """An unfinished statement, member or item, which may be replaced by an error node."""
 
     depth: int
@@ -114,7 +174,7 @@ class Frame:
     followers: frozenset[str]
 
 
-class Machine:
+class ParserState:
     """The state of one parse."""
 
     def __init__(self, parser: Any) -> None:
@@ -133,13 +193,13 @@ class Machine:
         """The depth of the parser's stack: `- - - x` takes one more level for each `-`."""
         return len(self._parser.parser_state.state_stack)
 
-    def finish(self, end: Token) -> Node | None:
+    def finish(self, end: Token) -> RawNode | None:
         """The tree; None if the text may not end here."""
         try:
             tree = self._parser.parser_state.feed_token(end, True)
         except UnexpectedToken:
             return None
-        return tree if isinstance(tree, Node) else None
+        return tree if isinstance(tree, RawNode) else None
 
     def accepts(self) -> set[str]:
         """The terminals that are possible here."""
@@ -159,7 +219,7 @@ class Machine:
             count += 1
         return count
 
-    def frames(self) -> Iterator[Frame]:
+    def frames(self) -> Iterator[OpenRule]:
         """What could be replaced by an error node, the innermost first."""
         state = self._parser.parser_state
         table = state.parse_conf.states
@@ -170,7 +230,7 @@ class Machine:
                 continue
             dropped = state.value_stack[depth:]
             after = gotos[symbol][1]
-            yield Frame(
+            yield OpenRule(
                 depth=depth,
                 symbol=symbol,
                 state=after,
@@ -179,14 +239,14 @@ class Machine:
                 followers=frozenset(table[after]),
             )
 
-    def replace(self, frame: Frame, node: Node) -> None:
+    def replace(self, frame: OpenRule, node: RawNode) -> None:
         """Put `node` in place of what belongs to `frame` so far."""
         state = self._parser.parser_state
         del state.state_stack[frame.depth + 1 :]
         del state.value_stack[frame.depth :]
         state.state_stack.append(frame.state)
         inlined = frame.symbol.startswith("_")
-        state.value_stack.append(Node(frame.symbol, [node]) if inlined else node)
+        state.value_stack.append(RawNode(frame.symbol, [node]) if inlined else node)
 
 
 def _has_place(part: Any) -> bool:

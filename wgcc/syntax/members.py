@@ -1,4 +1,4 @@
-"""Builds the syntax tree of members of a layer or model from raw nodes."""
+"""Builds the syntax tree of files, layers and their members from raw nodes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import Any
 
 from wgcc.syntax import ast
 from wgcc.syntax.expressions import (
+    Reading,
     arguments,
     expression,
     expressions,
     optional,
+    string,
     strings,
     type_expression,
 )
-from wgcc.syntax.reading import Reading
 from wgcc.syntax.statements import assertion, block
-from wgcc.syntax.tokens import Node, Token, words
+from wgcc.syntax.tokens import RawNode, Token, words
 
 # Rules without a block: if a repair inside is doubtful, the whole becomes `Broken`.
 ONE_LINE = words(
@@ -25,22 +26,22 @@ ONE_LINE = words(
 )
 
 
-def member(reading: Reading, node: Node) -> ast.LayerMember:
+def member(reading: Reading, node: RawNode) -> ast.LayerMember:
     if node.rule in ONE_LINE and reading.is_doubtful(node):
         return reading.doubted(node)
     return _MEMBERS[node.rule](reading, node)
 
 
-def size_params(reading: Reading, node: Node | None) -> tuple[ast.Identifier, ...]:
+def size_params(reading: Reading, node: RawNode | None) -> tuple[ast.Identifier, ...]:
     return () if node is None else reading.identifiers(node.children)
 
 
-def value_params(reading: Reading, node: Node | None) -> tuple[ast.ValueParam, ...]:
+def value_params(reading: Reading, node: RawNode | None) -> tuple[ast.ValueParam, ...]:
     parts = [] if node is None else node.children
     return tuple(_value_param(reading, part) for part in parts if part is not None)
 
 
-def function(reading: Reading, node: Node) -> ast.Function:
+def function(reading: Reading, node: RawNode) -> ast.Function:
     name, sizes, values, result, *rest = node.children
     is_entry = node.rule == "entry"
     averages, body, gradient = (*rest, None) if is_entry else (None, *rest)
@@ -61,14 +62,14 @@ def function(reading: Reading, node: Node) -> ast.Function:
     )
 
 
-def _gradient(reading: Reading, node: Node | None) -> ast.Gradient | None:
+def _gradient(reading: Reading, node: RawNode | None) -> ast.Gradient | None:
     if node is None:
         return None
     *names, body = node.children
     return ast.Gradient(reading.span(node), reading.identifiers(names), block(reading, body))
 
 
-def dims(reading: Reading, node: Node) -> ast.Dims:
+def dims(reading: Reading, node: RawNode) -> ast.Dims:
     return ast.Dims(
         reading.span(node),
         tuple(
@@ -82,7 +83,7 @@ def dims(reading: Reading, node: Node) -> ast.Dims:
     )
 
 
-def const(reading: Reading, node: Node) -> ast.Const:
+def const(reading: Reading, node: RawNode) -> ast.Const:
     name, type_, value = node.children
     return ast.Const(
         reading.span(node),
@@ -92,7 +93,7 @@ def const(reading: Reading, node: Node) -> ast.Const:
     )
 
 
-def _value_param(reading: Reading, node: Node) -> ast.ValueParam:
+def _value_param(reading: Reading, node: RawNode) -> ast.ValueParam:
     name, kind, default = node.children
     return ast.ValueParam(
         reading.span(node),
@@ -102,7 +103,7 @@ def _value_param(reading: Reading, node: Node) -> ast.ValueParam:
     )
 
 
-def _type(reading: Reading, node: Node | None) -> ast.TypeExpr | ast.TupleType | None:
+def _type(reading: Reading, node: RawNode | None) -> ast.TypeExpr | ast.TupleType | None:
     """A type or a tuple of types; None if it is neither."""
     if node is None or node.rule not in ("type", "tuple_type"):
         return None
@@ -112,7 +113,7 @@ def _type(reading: Reading, node: Node | None) -> ast.TypeExpr | ast.TupleType |
     return ast.TupleType(reading.span(node), fields)
 
 
-def _tuple_field(reading: Reading, node: Node) -> ast.TupleField:
+def _tuple_field(reading: Reading, node: RawNode) -> ast.TupleField:
     name, type_ = node.children
     within = _type(reading, type_)
     assert within is not None
@@ -121,13 +122,13 @@ def _tuple_field(reading: Reading, node: Node) -> ast.TupleField:
     )
 
 
-def _body(reading: Reading, node: Node) -> ast.Block | ast.Expr:
+def _body(reading: Reading, node: RawNode) -> ast.Block | ast.Expr:
     if node.rule == "block":
         return block(reading, node)
     return expression(reading, node.children[0])
 
 
-def _param(reading: Reading, node: Node) -> ast.Param:
+def _param(reading: Reading, node: RawNode) -> ast.Param:
     frozen, name, type_, init, guard = node.children
     return ast.Param(
         reading.span(node),
@@ -139,16 +140,16 @@ def _param(reading: Reading, node: Node) -> ast.Param:
     )
 
 
-def _init(reading: Reading, node: Node) -> ast.Init:
+def _init(reading: Reading, node: RawNode) -> ast.Init:
     drawn = node.rule == "init_draw"
     return ast.Init(reading.span(node), drawn, expression(reading, node.children[0]))
 
 
-def _guard(reading: Reading, node: Node | None) -> ast.Expr | None:
+def _guard(reading: Reading, node: RawNode | None) -> ast.Expr | None:
     return None if node is None else expression(reading, node.children[0])
 
 
-def _state(reading: Reading, node: Node) -> ast.State:
+def _state(reading: Reading, node: RawNode) -> ast.State:
     name, type_, value, guard = node.children
     return ast.State(
         reading.span(node),
@@ -159,7 +160,7 @@ def _state(reading: Reading, node: Node) -> ast.State:
     )
 
 
-def _submodule(reading: Reading, node: Node) -> ast.Submodule:
+def _submodule(reading: Reading, node: RawNode) -> ast.Submodule:
     frozen, remat, name, size, constructor, guard = node.children
     return ast.Submodule(
         reading.span(node),
@@ -172,7 +173,7 @@ def _submodule(reading: Reading, node: Node) -> ast.Submodule:
     )
 
 
-def _list_size(reading: Reading, node: Node) -> ast.ListSize:
+def _list_size(reading: Reading, node: RawNode) -> ast.ListSize:
     variable, count = node.children
     return ast.ListSize(
         reading.span(node),
@@ -181,7 +182,7 @@ def _list_size(reading: Reading, node: Node) -> ast.ListSize:
     )
 
 
-def _constructor(reading: Reading, node: Node) -> ast.Constructor:
+def _constructor(reading: Reading, node: RawNode) -> ast.Constructor:
     path, sizes, given = node.children
     return ast.Constructor(
         reading.span(node),
@@ -191,19 +192,19 @@ def _constructor(reading: Reading, node: Node) -> ast.Constructor:
     )
 
 
-def _setting(reading: Reading, node: Node) -> ast.Setting:
+def _setting(reading: Reading, node: RawNode) -> ast.Setting:
     name, value = node.children
     return ast.Setting(reading.span(node), reading.identifier(name), expression(reading, value))
 
 
-def _replace(reading: Reading, node: Node) -> ast.Replace:
+def _replace(reading: Reading, node: RawNode) -> ast.Replace:
     *selectors, constructor = node.children
     return ast.Replace(
         reading.span(node), strings(reading, selectors), _constructor(reading, constructor)
     )
 
 
-def _optimizer(reading: Reading, node: Node) -> ast.Optimizer:
+def _optimizer(reading: Reading, node: RawNode) -> ast.Optimizer:
     name, kind, *items = node.children
     return ast.Optimizer(
         reading.span(node),
@@ -213,18 +214,18 @@ def _optimizer(reading: Reading, node: Node) -> ast.Optimizer:
     )
 
 
-def _optimizer_item(reading: Reading, node: Node) -> ast.Setting | ast.Group | ast.Broken:
+def _optimizer_item(reading: Reading, node: RawNode) -> ast.Setting | ast.Group | ast.Broken:
     return _group(reading, node) if node.rule == "group" else _setting_or_broken(reading, node)
 
 
-def _setting_or_broken(reading: Reading, node: Node) -> ast.Setting | ast.Broken:
+def _setting_or_broken(reading: Reading, node: RawNode) -> ast.Setting | ast.Broken:
     return reading.broken(node) if node.rule == "broken" else _setting(reading, node)
 
 
-def _group(reading: Reading, node: Node) -> ast.Group:
+def _group(reading: Reading, node: RawNode) -> ast.Group:
     parts = [part for part in node.children if part is not None]
     selectors = [part for part in parts if isinstance(part, Token)]
-    nodes = [part for part in parts if isinstance(part, Node)]
+    nodes = [part for part in parts if isinstance(part, RawNode)]
     condition = nodes.pop(0).children[0] if nodes and nodes[0].rule == "group_if" else None
     return ast.Group(
         reading.span(node),
@@ -245,6 +246,66 @@ _MEMBERS: dict[str, Callable[[Reading, Any], ast.LayerMember]] = {
     "entry": function,
     "optimizer": _optimizer,
     "replace": _replace,
+    "assertion": assertion,
+    "broken": Reading.broken,
+}
+
+
+def item(reading: Reading, node: RawNode) -> ast.Item:
+    if node.rule in ONE_LINE and reading.is_doubtful(node):
+        return reading.doubted(node)
+    return _ITEMS[node.rule](reading, node)
+
+
+def _edition(reading: Reading, node: RawNode) -> ast.Edition:
+    digits = node.children[0].text.replace("_", "")
+    return ast.Edition(reading.span(node), int(digits[:9]))
+
+
+def _import_names(reading: Reading, node: RawNode) -> ast.ImportNames:
+    *names, path = node.children
+    return ast.ImportNames(reading.span(node), reading.identifiers(names), string(reading, path))
+
+
+def _import_module(reading: Reading, node: RawNode) -> ast.ImportModule:
+    path, name = node.children
+    return ast.ImportModule(reading.span(node), string(reading, path), reading.identifier(name))
+
+
+def _dtype_alias(reading: Reading, node: RawNode) -> ast.DtypeAlias:
+    name, dtype = node.children
+    return ast.DtypeAlias(reading.span(node), reading.identifier(name), reading.identifier(dtype))
+
+
+def _layer(reading: Reading, node: RawNode) -> ast.Layer:
+    name, sizes, values, *members = node.children
+    return ast.Layer(
+        reading.span(node),
+        node.rule == "model",
+        reading.identifier(name),
+        size_params(reading, sizes),
+        value_params(reading, values),
+        tuple(member(reading, child) for child in members if child is not None),
+        reading.doc(node),
+    )
+
+
+def _test(reading: Reading, node: RawNode) -> ast.Test:
+    name, body = node.children
+    return ast.Test(reading.span(node), string(reading, name), block(reading, body))
+
+
+_ITEMS: dict[str, Callable[[Reading, Any], ast.Item]] = {
+    "edition": _edition,
+    "import_names": _import_names,
+    "import_module": _import_module,
+    "dims": dims,
+    "const": const,
+    "dtype_alias": _dtype_alias,
+    "layer": _layer,
+    "model": _layer,
+    "function": function,
+    "test": _test,
     "assertion": assertion,
     "broken": Reading.broken,
 }

@@ -6,17 +6,24 @@ from collections.abc import Callable
 from typing import Any
 
 from wgcc.syntax import ast
-from wgcc.syntax.expressions import expression, expressions, string, strings, type_expression
-from wgcc.syntax.reading import DEEPEST, Reading
-from wgcc.syntax.tokens import Node
+from wgcc.syntax.expressions import (
+    DEEPEST,
+    Reading,
+    expression,
+    expressions,
+    string,
+    strings,
+    type_expression,
+)
+from wgcc.syntax.tokens import RawNode
 
 
-def block(reading: Reading, node: Node) -> ast.Block:
+def block(reading: Reading, node: RawNode) -> ast.Block:
     statements = (_statement(reading, child) for child in node.children if child is not None)
     return ast.Block(reading.span(node), tuple(statements))
 
 
-def assertion(reading: Reading, node: Node) -> ast.Assert:
+def assertion(reading: Reading, node: RawNode) -> ast.Assert:
     condition, text = node.children
     return ast.Assert(
         reading.span(node),
@@ -25,13 +32,13 @@ def assertion(reading: Reading, node: Node) -> ast.Assert:
     )
 
 
-def _statement(reading: Reading, node: Node) -> ast.Statement:
+def _statement(reading: Reading, node: RawNode) -> ast.Statement:
     if node.rule not in ("for_stmt", "if_stmt") and reading.is_doubtful(node):
         return reading.doubted(node)
     return _STATEMENTS[node.rule](reading, node)
 
 
-def _bind(reading: Reading, node: Node) -> ast.Statement:
+def _bind(reading: Reading, node: RawNode) -> ast.Statement:
     targets, type_, values = node.children
     return ast.Bind(
         reading.span(node),
@@ -41,20 +48,20 @@ def _bind(reading: Reading, node: Node) -> ast.Statement:
     )
 
 
-def _write(reading: Reading, node: Node) -> ast.Statement:
+def _write(reading: Reading, node: RawNode) -> ast.Statement:
     target, value = expressions(reading, node.children)
     return ast.Write(reading.span(node), target, value)
 
 
-def _call(reading: Reading, node: Node) -> ast.Statement:
+def _call(reading: Reading, node: RawNode) -> ast.Statement:
     return ast.CallStatement(reading.span(node), expression(reading, node.children[0]))
 
 
-def _return(reading: Reading, node: Node) -> ast.Statement:
+def _return(reading: Reading, node: RawNode) -> ast.Statement:
     return ast.Return(reading.span(node), expressions(reading, node.children[0].children))
 
 
-def _minimize(reading: Reading, node: Node) -> ast.Statement:
+def _minimize(reading: Reading, node: RawNode) -> ast.Statement:
     value, optimizer, *selectors = node.children
     return ast.Minimize(
         reading.span(node),
@@ -64,7 +71,7 @@ def _minimize(reading: Reading, node: Node) -> ast.Statement:
     )
 
 
-def _for(reading: Reading, node: Node) -> ast.Statement:
+def _for(reading: Reading, node: RawNode) -> ast.Statement:
     first, second, iterable, body = node.children
     index, item = (None, first) if second is None else (reading.identifier(first), second)
     return ast.For(
@@ -76,7 +83,7 @@ def _for(reading: Reading, node: Node) -> ast.Statement:
     )
 
 
-def _if(reading: Reading, node: Node) -> ast.If:
+def _if(reading: Reading, node: RawNode) -> ast.If:
     condition, then, *rest = node.children
     return ast.If(
         reading.span(node),
@@ -86,7 +93,7 @@ def _if(reading: Reading, node: Node) -> ast.If:
     )
 
 
-def _otherwise(reading: Reading, node: Node | None) -> ast.Block | ast.If | None:
+def _otherwise(reading: Reading, node: RawNode | None) -> ast.Block | ast.If | None:
     if node is None:
         return None
     if node.rule == "block":

@@ -32,7 +32,7 @@ def inserted(type_: str, text: str, after: Token) -> Token:
 
 
 @dataclass(slots=True)
-class Node:
+class RawNode:
     """A raw node: a rule of the grammar as parsed, from which the syntax tree is built."""
 
     rule: str

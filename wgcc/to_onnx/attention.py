@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wgcc.ir.graph import Node
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.attention_rule import Scope
+from wgcc.ops.attention import AttentionScope
 from wgcc.to_onnx.emitter import Call
 
 
@@ -38,7 +38,9 @@ def _visible(node: Node) -> Array | None:
     causal, window = node.attrs["causal"], node.attrs["window"]
     if not causal and window is None:
         return None
-    return Scope(causal, window).visible(node.inputs[0].shape[2], node.inputs[1].shape[2], 0)
+    return AttentionScope(causal, window).visible(
+        node.inputs[0].shape[2], node.inputs[1].shape[2], 0
+    )
 
 
 def is_plain_attention(node: Node) -> bool:

@@ -9,7 +9,7 @@ from wgcc.exporting.window_places import window_places
 from wgcc.ir.graph import Node
 from wgcc.lazy_numpy import np
 from wgcc.ops import OPS
-from wgcc.ops.attention_rule import optional
+from wgcc.ops.attention import optional
 
 # `{0}`, `{1}` … are the operands.
 Rule: TypeAlias = Callable[[Node], str]

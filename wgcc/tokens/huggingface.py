@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wgcc.tokens.steps import Steps, removes_a_beginning, spaces
-from wgcc.tokens.unusable import Unusable, UnusableMerge
+from wgcc.tokens.token_file import Unusable, UnusableMerge
 from wgcc_runtime.tokens.pieces import normalizer
 
 Json = dict[str, Any]

@@ -10,7 +10,7 @@ import struct
 from typing import Any
 
 from wgcc.tokens.huggingface import LARGEST_SIZE
-from wgcc.tokens.unusable import Unusable
+from wgcc.tokens.token_file import Unusable
 
 BYTES_FROM = 3
 # llama2.c never merges tokens with scores below this.
@@ -92,7 +92,7 @@ def _tokens(pieces: list[bytes]) -> list[str]:
 
 
 def _ranks(scores: list[float]) -> list[int]:
-    """From the best score; equal scores have equal ranks; -1: no merge makes it."""
+    """Ranks begin at the best score; equal scores have equal ranks; -1: no merge makes it."""
     order = {score: rank for rank, score in enumerate(sorted(set(scores), reverse=True))}
     ranks = [order[score] if score > WORST_SCORE else -1 for score in scores]
     # Tokens 1 and 2 have line ends around their names there, so that no text is merged to them.

@@ -10,8 +10,7 @@ from typing import Any
 from wgcc.reading import Unreadable, read_bytes
 from wgcc.tokens.huggingface import from_huggingface, size_of
 from wgcc.tokens.llama2c import from_llama2c
-from wgcc.tokens.token_file import TokenFile
-from wgcc.tokens.unusable import Unusable, UnusableMerge
+from wgcc.tokens.token_file import TokenFile, Unusable, UnusableMerge
 
 # The largest vocabularies in use have 35 MB.
 LARGEST_FILE = 64_000_000
@@ -26,7 +25,7 @@ class WrongFile(Exception):
 
 
 def read_tokens(paths: Sequence[Path]) -> TokenFile:
-    """Of `tokenizer.json`, of `vocab.json` and `merges.txt`, or of llama2.c's `tokenizer.bin`."""
+    """Reads `tokenizer.json`, `vocab.json` and `merges.txt`, or llama2.c's `tokenizer.bin`."""
     contents = [_contents(place, path) for place, path in enumerate(paths)]
     try:
         file = from_huggingface(_raw(contents, paths[0].suffix.lower()))

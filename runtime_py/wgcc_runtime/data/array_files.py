@@ -7,9 +7,10 @@ from pathlib import Path
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.data.form import EntryForm
 from wgcc_runtime.data.numpy_files import read_numpy
+from wgcc_runtime.data.problems import listed
 from wgcc_runtime.data.result import Data
 from wgcc_runtime.data.rows_left import check_rows
-from wgcc_runtime.data.source import Source, counted, listed
+from wgcc_runtime.data.source import Source
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.weights import load_weights
 
@@ -48,16 +49,15 @@ def _row_count(arrays: dict[str, Array], source: Source, entry: EntryForm) -> in
     for name in entry.rows:
         shape, port = arrays[name].shape, entry.inputs[name]
         if not shape or shape[1:] != port.row_shape:
-            wanted = f"the model takes {list(port.shape)}, or the same with more rows"
-            raise source.refuse(f"`{name}` has shape {list(shape)}; {wanted}")
+            shapes = {"shape": str(list(shape)), "wanted": str(list(port.shape))}
+            raise source.refuse("array-shape", input=name, **shapes)
     counts = {name: len(arrays[name]) for name in entry.rows}
     first = next(iter(counts), "")
     for name, count in counts.items():
         if count != counts[first]:
-            text = (
-                f"`{first}` has {counted(counts[first], 'row', 'rows')}, but `{name}` has {count}"
+            raise source.refuse(
+                "array-rows", input=first, count=counts[first], other=name, length=count
             )
-            raise source.refuse(text)
     rows = counts.get(first, 1)
     check_rows(source, entry, rows, may_repeat=False)
     return rows

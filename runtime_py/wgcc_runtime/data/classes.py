@@ -11,7 +11,8 @@ from wgcc_runtime.arrays import Array
 from wgcc_runtime.data.columns import NUMBERS, Column, Table
 from wgcc_runtime.data.form import Port
 from wgcc_runtime.data.known_classes import KnownClasses, new_names
-from wgcc_runtime.data.source import listed, shown
+from wgcc_runtime.data.problems import listed
+from wgcc_runtime.data.source import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +95,11 @@ def _by_name(
 ) -> Classes:
     if refusal := known.refusal(new):
         at = next(at for at, cell in enumerate(cells) if cell in refusal.names)
-        text = f"`{column.name}` is {shown(cells[at])}, a class that the model does not know"
-        raise table.source.refuse(text + refusal.why, table.lines[rows[at]], column.number)
+        subject = f"`{column.name}` is {shown(cells[at])}"
+        line = table.lines[rows[at]]
+        raise table.source.refuse(
+            refusal.problem, line, column.number, subject=subject, **refusal.values
+        )
     names = known.with_new(new, table.source)
     ids = _by_text(names)
     return Classes(np.array([ids[c] if c in ids else int(c) for c in cells], np.int64), names)
@@ -109,8 +113,8 @@ def _whole(table: Table, column: Column, row: int) -> int:
     value = column.values[row]
     assert value is not None
     if value % 1:
-        text = f"`{column.name}` is {shown(column.cells[row])}, not a whole number"
-        raise table.source.refuse(text, table.lines[row], column.number)
+        cell, line = shown(column.cells[row]), table.lines[row]
+        raise table.source.refuse("not-whole", line, column.number, column=column.name, cell=cell)
     return int(value)
 
 
@@ -118,9 +122,9 @@ def _check_count(table: Table, column: Column, order: list[str], port: Port) -> 
     most = port.row_size if port.is_float else port.class_count
     if most is not None and len(order) > most:
         raise table.source.refuse(
-            f"`{column.name}` has {len(order)} classes ({listed(order)}), but `{port.name}` has "
-            f"{most}"
-        )
+            "class-count", column=column.name, count=len(order), classes=order, input=port.name,
+            most=most,
+        )  # fmt: skip
 
 
 def _ids(cells: list[str], order: list[str]) -> Array:

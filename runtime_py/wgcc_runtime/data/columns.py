@@ -61,7 +61,7 @@ def make_table(
             "The file has no header; its columns are called `column 1`, `column 2` and so on."
         )
     if not body:
-        raise source.refuse("there are no rows under the header")
+        raise source.refuse("no-rows-below")
     columns = [
         _column(name, number, [record.cells[number] for record in body], parser)
         for number, name in enumerate(names)
@@ -94,8 +94,9 @@ def _names(header: Record, source: Source) -> list[str]:
     first: dict[str, int] = {}
     for number, name in enumerate(names, 1):
         if name in first:
-            text = f"columns {first[name]} and {number} are both called `{name}`"
-            raise source.refuse(text, header.line)
+            raise source.refuse(
+                "equal-names", header.line, first=first[name], second=number, column=name
+            )
         first[name] = number
     return names
 

@@ -46,7 +46,7 @@ def read_records(text: str, source: Source) -> Delimited:
         delimiter, skipped = find_delimiter(lines), 0
     records = list(_records(lines, skipped, delimiter, source))
     if not records:
-        raise source.refuse("the file is empty")
+        raise source.refuse("empty-file")
     width = len(records[0].cells)
     return Delimited([_of_width(record, width, source) for record in records], delimiter)
 
@@ -73,9 +73,9 @@ def _of_width(record: Record, width: int, source: Source) -> Record:
     if len(cells) > width and not any(cells[width:]):
         return Record(record.line, cells[:width])
     if len(cells) != width:
-        fields = "field" if len(cells) == 1 else "fields"
-        text = f"{len(cells)} {fields}, but the first {source.unit} has {width}"
-        raise source.refuse(text, record.line)
+        raise source.refuse(
+            "field-count", record.line, count=len(cells), unit=source.unit, width=width
+        )
     return record
 
 
@@ -98,7 +98,7 @@ def _records(
             line = "\n" + lines[at]
             at += 1
         if fields.opened and source:
-            raise source.refuse("the quote that opens here is never closed", *fields.opened)
+            raise source.refuse("open-quote", *fields.opened)
         yield Record(start, fields.cells())
 
 

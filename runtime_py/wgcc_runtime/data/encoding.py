@@ -10,16 +10,15 @@ _MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", 
 def decode(data: bytes, source: Source) -> str:
     """The text of a file, without its byte order mark."""
     if data.startswith(b"PK\x03\x04"):
-        what = "an .xlsx workbook or another zip file"
-        raise source.refuse(f"this is {what}, not text: save it as CSV")
+        raise source.refuse("workbook")
     if data.startswith(b"%PDF"):
-        raise source.refuse("this is a PDF, not text: export its table as CSV")
+        raise source.refuse("pdf")
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             # As in browsers, what is no character of the encoding becomes U+FFFD.
             return data[len(mark) :].decode(encoding, errors="replace")
     if b"\0" in data:
-        raise source.refuse("this is not text: it has bytes of value 0")
+        raise source.refuse("binary")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:

@@ -13,8 +13,6 @@ from wgcc_runtime.data.csv_records import Delimited, Record
 from wgcc_runtime.data.json_place import broken_at
 from wgcc_runtime.data.source import BLANKS, Source
 
-_FORMS = "a list of objects, a list of lists, or an object of lists"
-
 
 @dataclass(frozen=True, slots=True)
 class JsonTable:
@@ -35,8 +33,8 @@ def read_json(text: str, source: Source) -> JsonTable | dict[str, Array]:
         nested = any(isinstance(item, list) for items in value.values() for item in items)
         return _arrays(value, source) if nested else _columns(value, source)
     if value in ([], {}):
-        raise source.refuse("the file is empty")
-    raise source.refuse(f"a table in JSON is {_FORMS}")
+        raise source.refuse("empty-file")
+    raise source.refuse("json-form")
 
 
 def _parse(text: str, source: Source) -> Any:
@@ -45,7 +43,7 @@ def _parse(text: str, source: Source) -> Any:
         return json.loads(text, parse_float=_Number, parse_int=_Number, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         line, column = broken_at(text)
-        raise source.refuse("this is not valid JSON", line, column) from None
+        raise source.refuse("json-syntax", line, column) from None
 
 
 class _Number(str):
@@ -71,11 +69,10 @@ def _lists(items: list[list[Any]], source: Source) -> JsonTable:
     for row, item in enumerate(items, 1):
         cells = [_cell(value, row, at, source) for at, value in enumerate(item, 1)]
         if len(cells) != width:
-            fields = "field" if len(cells) == 1 else "fields"
-            raise source.refuse(f"{len(cells)} {fields}, but the first row has {width}", row)
+            raise source.refuse("field-count", row, count=len(cells), unit="row", width=width)
         records.append(Record(row, cells))
     if not width:
-        raise source.refuse("the file is empty")
+        raise source.refuse("empty-file")
     return JsonTable(Delimited(records, ""), header=None)
 
 
@@ -83,8 +80,8 @@ def _columns(value: dict[str, list[Any]], source: Source) -> JsonTable:
     (first, items), *others = value.items()
     for name, other in others:
         if len(other) != len(items):
-            text = f"`{first}` has {len(items)} values, but `{name}` has {len(other)}"
-            raise source.refuse(text)
+            counts = {"count": len(items), "length": len(other)}
+            raise source.refuse("json-lengths", column=first, other=name, **counts)
     records = [Record(0, [name.strip(BLANKS) for name in value])]
     for row in range(len(items)):
         cells = [_cell(v[row], row + 1, at, source) for at, v in enumerate(value.values(), 1)]
@@ -99,7 +96,7 @@ def _cell(value: Any, row: int, column: int, source: Source) -> str:
         return "true" if value else "false"
     if isinstance(value, str):
         return value.strip(BLANKS)
-    raise source.refuse("a list or an object where a single value is expected", row, column)
+    raise source.refuse("json-nested", row, column)
 
 
 def _arrays(value: dict[str, list[Any]], source: Source) -> dict[str, Array]:
@@ -109,8 +106,7 @@ def _arrays(value: dict[str, list[Any]], source: Source) -> dict[str, Array]:
             numbers = _numbers(items)
             found[name] = np.array(numbers)
         except ValueError:
-            text = f"`{name}` is not an array of numbers with rows of equal length"
-            raise source.refuse(text) from None
+            raise source.refuse("json-array", input=name) from None
     return found
 
 

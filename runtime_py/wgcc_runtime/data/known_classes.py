@@ -13,19 +13,17 @@ from typing import Any
 
 from wgcc_runtime.data.form import ModelForm, Port, form_of
 from wgcc_runtime.data.preparation import Preparation, is_only_names
-from wgcc_runtime.data.source import BLANKS, Source, counted, listed
-
-REMEDY = (
-    ". Name its classes with wgcc build --labels, or add classes with wgcc import --more-classes"
-)
+from wgcc_runtime.data.problems import counted, listed
+from wgcc_runtime.data.source import BLANKS, Source
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """`names` get no id; `why` ends the sentence that names one of them."""
+    """`names` get no id; the problem with one of them."""
 
     names: set[str]
-    why: str
+    problem: str
+    values: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +45,12 @@ class KnownClasses:
         alike = {_folded(name): name for name in self.names}
         for name in new:
             if near := alike.get(_folded(name)):
-                return Refusal(
-                    {name}, f"; it knows `{near}`: names must be alike in case and blanks"
-                )
+                return Refusal({name}, "class-spelling", {"known": near})
         if len(new) <= self.free:
             return None
-        more = f"; new are: {listed(new)}" if len(new) > 1 else ""
-        free = f", and has room for {self.free} more" if self.free else ""
-        remedy = REMEDY if self.is_training else ""
-        return Refusal(set(new), f"; it knows: {listed(self.names)}{free}{more}{remedy}")
+        several = list(new) if len(new) > 1 else []
+        values = {"known": list(self.names), "free": self.free, "new": several}
+        return Refusal(set(new), "class-unknown", {**values, "training": self.is_training})
 
     def with_new(self, new: Sequence[str], source: Source) -> list[str]:
         """All names by id, new ones after those that are known."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from wgcc_runtime.data.columns import EMPTY, INDEX, NAMES, NUMBERS, Column, Table
 from wgcc_runtime.data.form import EntryForm, Port
 from wgcc_runtime.data.options import Options
-from wgcc_runtime.data.source import listed, pasted, shown
+from wgcc_runtime.data.problems import listed
+from wgcc_runtime.data.source import shown
 
 TARGET_NAMES = frozenset(("target", "label", "class", "y", "species", "category"))
 
@@ -51,14 +53,13 @@ class _Matcher:
         target, columns = self.found.target, self._options.columns
         if self._options.target is not None:
             if target is None:
-                text = f"`target` is given, but `{self._entry.name}` has no input to learn"
-                raise self._source.refuse(text)
+                raise self._source.refuse("no-target", entry=self._entry.name)
             self._assign(target, [self._named(self._options.target)])
         if isinstance(columns, Mapping):
             for name, names in columns.items():
                 if name not in self._entry.rows:
-                    text = f"`{self._entry.name}` has no input `{name}` with rows"
-                    raise self._source.refuse(f"{text}; there are: {listed(self._entry.rows)}")
+                    inputs = {"input": name, "inputs": list(self._entry.rows)}
+                    raise self._source.refuse("no-row-input", entry=self._entry.name, **inputs)
                 self._assign(name, [self._named(column) for column in names])
         elif columns is not None:
             chosen = [self._named(column) for column in columns]
@@ -95,14 +96,9 @@ class _Matcher:
             self._assign(name, columns)
             return
         self._check_numbers(name, columns)
-        wanted = f"{port.row_size} column" + ("" if port.row_size == 1 else "s")
         if not columns:
-            raise self._source.refuse(f"`{name}` takes {wanted}, but none is left for it")
-        are = "1 is" if len(columns) == 1 else f"{len(columns)} are"
-        raise self._source.refuse(
-            f"`{name}` takes {wanted}, but {are} left for it: "
-            f"{listed(column.name for column in columns)}. Choose them with --columns"
-        )
+            raise self._source.refuse("no-columns-left", input=name, size=port.row_size)
+        raise self._source.refuse("columns-left", size=port.row_size, **_counted(name, columns))
 
     def note_unused(self) -> None:
         if self._left:
@@ -121,16 +117,14 @@ class _Matcher:
         if _fill(columns, port):
             return
         self._check_numbers(name, columns)
-        wanted = f"{port.row_size} column" + ("" if port.row_size == 1 else "s")
-        names = listed(column.name for column in columns)
-        raise self._source.refuse(f"`{name}` takes {wanted}, not {len(columns)}: {names}")
+        raise self._source.refuse("column-count", size=port.row_size, **_counted(name, columns))
 
     def _refuse_twice(self, columns: list[Column]) -> None:
         """A model that is given what it shall predict learns nothing."""
         used = {column.number for column in self.found.used()}
         for column in columns:
             if column.number in used:
-                raise self._source.refuse(f"the column `{column.name}` is given twice")
+                raise self._source.refuse("column-twice", column=column.name)
             used.add(column.number)
 
     def _check_numbers(self, name: str, columns: list[Column]) -> None:
@@ -143,26 +137,27 @@ class _Matcher:
             self._refuse_classes(odd, name, port.row_size)
         row = odd.first_name
         others = [column.name for column in columns if column.kind == NUMBERS]
+        values = {"column": odd.name, "cell": shown(odd.cells[row]), "input": name}
         if name == self.found.target:
-            advice = "choose another column with --target NAME"
-        else:
-            advice = f"choose its columns with --columns {pasted(others) if others else 'NAMES'}"
-        text = f"`{odd.name}` holds names ({shown(odd.cells[row])}), but `{name}` takes numbers"
-        raise self._source.refuse(f"{text}: {advice}", self._table.lines[row], odd.number)
+            raise self._source.refuse(
+                "names-in-target", self._table.lines[row], odd.number, **values
+            )
+        raise self._source.refuse(
+            "names-in-columns", self._table.lines[row], odd.number, numbers=others, **values
+        )
 
     def _refuse_classes(self, column: Column, name: str, count: int) -> None:
         classes = sorted(set(column.present()))
-        text = f"`{column.name}` has {len(classes)} classes ({listed(classes)}), but `{name}` has"
-        raise self._source.refuse(f"{text} {count}")
+        values = {"count": len(classes), "classes": classes, "input": name, "most": count}
+        raise self._source.refuse("class-count", column=column.name, **values)
 
     def _by_place(self, port: Port) -> tuple[list[Column], str]:
         """The first or last column, whichever alone fits; else the last ones."""
         first, last = self._left[0], self._left[-1]
         fitting = [column for column in (first, last) if _fits_classes(column, port)]
         if len(fitting) == 2 and first is not last:
-            names = listed(column.name for column in self._left)
-            text = f"which column is `{port.name}`? Give --target NAME; there are: {names}"
-            raise self._source.refuse(text)
+            names = [column.name for column in self._left]
+            raise self._source.refuse("which-target", input=port.name, columns=names)
         if fitting:
             return fitting[:1], "first column" if fitting[0] is not last else "last column"
         columns = self._left[-port.row_size :] if port.is_float else [last]
@@ -172,10 +167,10 @@ class _Matcher:
         for column in self._table.columns:
             if column.name == name:
                 if column.kind == EMPTY:
-                    raise self._source.refuse(f"`{name}` has no values")
+                    raise self._source.refuse("no-values", column=name)
                 return column
-        known = listed(column.name for column in self._table.columns)
-        raise self._source.refuse(f"there is no column `{name}`; there are: {known}")
+        known = [column.name for column in self._table.columns]
+        raise self._source.refuse("no-column", column=name, columns=known)
 
     def _called(self, name: str) -> list[Column]:
         """The column `x`, or `x0`, `x1`, … by their numbers (also x.0, x_0, x[0])."""
@@ -194,12 +189,10 @@ class _Matcher:
         if len(names) == 1:
             return names[0]
         if not names:
-            raise self._source.refuse("`columns` is given, but no input is left for it")
-        inputs = listed(f"`{name}`" for name in names)
-        raise self._source.refuse(
-            f"which columns are {inputs}? Name the columns like the inputs; there are: "
-            f"{listed(column.name for column in self._left)}"
-        )
+            raise self._source.refuse("no-input-left")
+        inputs = [f"`{name}`" for name in names]
+        columns = [column.name for column in self._left]
+        raise self._source.refuse("which-columns", inputs=inputs, columns=columns)
 
 
 def _fill(columns: list[Column], port: Port) -> bool:
@@ -216,6 +209,12 @@ def is_one_hot(column: Column, port: Port) -> bool:
     if not port.is_float or column.kind != NAMES or len(port.row_shape) != 1:
         return False
     return port.row_size > 1 and len(set(column.present())) == port.row_size
+
+
+def _counted(name: str, columns: list[Column]) -> dict[str, Any]:
+    """The columns for an input, as errors tell them."""
+    names = [column.name for column in columns]
+    return {"input": name, "count": len(names), "columns": names}
 
 
 def _fits_classes(column: Column, port: Port) -> bool:

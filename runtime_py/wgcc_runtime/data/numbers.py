@@ -16,7 +16,6 @@ LARGEST = 3.4028234663852886e38  # of f32
 # One way to read each number, so that matching a whole column takes time in proportion to it.
 _POINT = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}[,.][0-9]{3}")
-_GIVE = "give --decimal , or --decimal ."
 
 Values = list["float | None"]
 
@@ -109,9 +108,11 @@ def _refuse_doubt(commas: list[_Marked], points: list[_Marked], source: Source) 
     if points:
         point = points[0]
         raise source.refuse(
-            f"{shown(comma.cells[0])} in {source.place(comma.line, comma.column)} has a decimal "
-            f"comma, but {shown(point.cells[0])} in {source.place(point.line, point.column)} "
-            f"a decimal point: {_GIVE}"
+            "mixed-decimals",
+            comma=shown(comma.cells[0]),
+            first=source.place(comma.line, comma.column),
+            point=shown(point.cells[0]),
+            second=source.place(point.line, point.column),
         )
     _refuse_thousands(commas, source)
 
@@ -121,5 +122,6 @@ def _refuse_thousands(columns: list[_Marked], source: Source) -> None:
     cells = [cell for column in columns for cell in column.cells]
     if cells and all(_THOUSANDS.fullmatch(cell) for cell in cells):
         point = cells[0].replace(",", ".")
-        text = f"{shown(cells[0])} may be {point.replace('.', '')} or {point}: {_GIVE}"
-        raise source.refuse(text, columns[0].line, columns[0].column)
+        readings = {"whole": point.replace(".", ""), "fraction": point}
+        place = columns[0].line, columns[0].column
+        raise source.refuse("thousands", *place, cell=shown(cells[0]), **readings)

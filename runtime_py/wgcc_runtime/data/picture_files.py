@@ -11,7 +11,8 @@ from typing import BinaryIO
 import numpy as np
 
 from wgcc_runtime.arrays import Array
-from wgcc_runtime.data.source import Source, counted
+from wgcc_runtime.data.problems import counted
+from wgcc_runtime.data.source import Source
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.regular_files import open_regular
 
@@ -41,7 +42,7 @@ def find_pictures(places: Sequence[Path], source: Source) -> list[PictureFile]:
     else:
         files = [PictureFile(path, _label(path)) for path in sorted(places)]
     if not files:
-        raise source.refuse("there are no pictures (.png, .jpg, .gif, .webp or .bmp)")
+        raise source.refuse("no-pictures")
     return files
 
 

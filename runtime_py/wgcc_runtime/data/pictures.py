@@ -16,7 +16,7 @@ from wgcc_runtime.data.picture_files import PictureFile, find_pictures, read_pix
 from wgcc_runtime.data.resize import Layout, layout_of, picture_row
 from wgcc_runtime.data.result import Data
 from wgcc_runtime.data.rows_left import check_rows, other_inputs
-from wgcc_runtime.data.source import Source, listed
+from wgcc_runtime.data.source import Source
 
 
 def read_pictures(
@@ -54,11 +54,8 @@ def _inputs(entry: EntryForm, source: Source) -> tuple[list[tuple[Port, Layout]]
     others = [port for port in ports if not layout_of(port)]
     labels = [port for port in others if port.takes_classes or len(port.row_shape) == 1]
     if len(image) != 1 or len(labels) > 1 or len(labels) < len(others):
-        shapes = listed(f"`{port.name}` {port}" for port in ports) or "none"
-        raise source.refuse(
-            f"pictures need one input with rows of shape [C, H, W], [H, W, C] or [H, W], and at "
-            f"most one for classes; `{entry.name}` takes: {shapes}"
-        )
+        shapes = [f"`{port.name}` {port}" for port in ports] or ["none"]
+        raise source.refuse("picture-inputs", entry=entry.name, inputs=shapes)
     return image, labels
 
 
@@ -74,17 +71,14 @@ def _classes(
 ) -> tuple[dict[str, Any], Array]:
     for file in files:
         if not file.label:
-            raise source.refuse(
-                f"nothing says the class of {file.path.name}: put the pictures of each class into "
-                "a folder with its name, or let their names begin with it"
-            )
+            raise source.refuse("no-label", file=file.path.name)
     names = sorted({file.label for file in files})
     most = port.row_size if port.is_float else port.class_count
     if known is not None:
         names = _with_known(files, source, new_names(names, known.names), known)
     elif most is not None and len(names) > most:
-        text = f"{len(names)} classes ({listed(names)}), but `{port.name}` has {most}"
-        raise source.refuse(text)
+        counts = {"count": len(names), "classes": names, "most": most}
+        raise source.refuse("class-count", input=port.name, **counts)
     by_name = {name: number for number, name in enumerate(names)}
     ids = np.array([by_name[file.label] for file in files], np.int32)
     if port.is_float:
@@ -97,6 +91,6 @@ def _with_known(
 ) -> list[str]:
     if refusal := known.refusal(new):
         file = next(file for file in files if file.label in refusal.names)
-        text = f"{file.path.name} is of `{file.label}`, a class that the model does not know"
-        raise source.refuse(text + refusal.why)
+        subject = f"{file.path.name} is of `{file.label}`"
+        raise source.refuse(refusal.problem, subject=subject, **refusal.values)
     return known.with_new(new, source)

@@ -6,7 +6,7 @@ from wgcc_runtime.data.columns import EMPTY, NAMES, Column, Table
 from wgcc_runtime.data.form import EntryForm
 from wgcc_runtime.data.matching import Matching
 from wgcc_runtime.data.options import Options
-from wgcc_runtime.data.source import listed, shown
+from wgcc_runtime.data.source import shown
 
 
 def find_prepared(table: Table, entry: EntryForm, options: Options) -> Matching:
@@ -18,8 +18,7 @@ def find_prepared(table: Table, entry: EntryForm, options: Options) -> Matching:
     for name in entry.rows:
         spec = preparation["inputs"].get(name)
         if spec is None or "columns" not in spec:
-            text = f"the model was not trained with a table, so `{name}` cannot be read from one"
-            raise table.source.refuse(text)
+            raise table.source.refuse("no-table", input=name)
         found.columns[name] = _columns(table, entry, spec["columns"])
         if spec["kind"] == "columns":
             _check_numbers(table, name, found.columns[name])
@@ -32,8 +31,7 @@ def _columns(table: Table, entry: EntryForm, names: list[str]) -> list[Column]:
         return list(table.columns)
     for name in names:
         if name not in there or there[name].kind == EMPTY:
-            text = f"there is no column `{name}`, which the model was trained with"
-            raise table.source.refuse(f"{text}; there are: {listed(there)}")
+            raise table.source.refuse("no-trained-column", column=name, columns=list(there))
     return [there[name] for name in names]
 
 
@@ -42,5 +40,5 @@ def _check_numbers(table: Table, name: str, columns: list[Column]) -> None:
         if column.kind == NAMES:
             row = column.first_name
             cell = shown(column.cells[row])
-            text = f"`{column.name}` holds names ({cell}), but `{name}` takes numbers"
-            raise table.source.refuse(text, table.lines[row], column.number)
+            values = {"column": column.name, "cell": cell, "input": name}
+            raise table.source.refuse("names", table.lines[row], column.number, **values)

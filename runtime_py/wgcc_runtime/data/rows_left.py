@@ -9,7 +9,8 @@ import numpy as np
 
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.data.form import EntryForm
-from wgcc_runtime.data.source import Source, counted
+from wgcc_runtime.data.problems import counted
+from wgcc_runtime.data.source import Source
 
 
 def check_rows(
@@ -21,11 +22,10 @@ def check_rows(
 ) -> None:
     """`may_repeat`: whether `fit` repeats rows where there are fewer than a batch."""
     if not rows:
-        reasons = ", ".join(
-            f"{found['count']} {'has' if found['count'] == 1 else 'have'} {found['reason']}"
-            for found in dropped
-        )
-        raise source.refuse(f"no row is left: {reasons}" if reasons else "there are no rows")
+        reasons = [
+            f"{counted(found['count'], 'has', 'have')} {found['reason']}" for found in dropped
+        ]
+        raise source.refuse("no-row-left", reasons=reasons) if reasons else source.refuse("no-rows")
     if rows >= entry.batch or entry.any_rows:
         return
     found = counted(rows, "row", "rows")
@@ -33,8 +33,8 @@ def check_rows(
         fewer = f"{found} {'is' if rows == 1 else 'are'} fewer than the {entry.batch} of a batch"
         source.note(f"{fewer}: rows are repeated.")
         return
-    advice = f"rebuild with --set {entry.dim}={rows}" if entry.dim else "change the model"
-    raise source.refuse(f"{found}, but the model takes batches of {entry.batch}: {advice}")
+    remedy = {"dim": entry.dim} if entry.dim else {"fixed": True}
+    raise source.refuse("few-rows", count=rows, batch=entry.batch, **remedy)
 
 
 def other_inputs(entry: EntryForm, values: Mapping[str, Any], source: Source) -> dict[str, Array]:
@@ -42,12 +42,11 @@ def other_inputs(entry: EntryForm, values: Mapping[str, Any], source: Source) ->
     found: dict[str, Array] = {}
     for name in values:
         if name not in entry.inputs:
-            raise source.refuse(f"`{entry.name}` has no input `{name}`")
+            raise source.refuse("no-input", entry=entry.name, input=name)
     for name, port in entry.inputs.items():
         if name in values:
             found[name] = np.asarray(values[name], np.float32 if port.is_float else np.int32)
         elif name not in entry.rows:
             what = "a single number" if not port.shape else str(port)
-            text = f"a table has no column for `{name}`, {what}: give --value {name}=NUMBER"
-            raise source.refuse(text)
+            raise source.refuse("no-value", input=name, type=what)
     return found

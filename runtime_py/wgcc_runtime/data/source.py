@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from wgcc_runtime.errors import WgccError
+from wgcc_runtime.data.problems import DataError
 
 LONGEST_CELL = 40
-MOST_ITEMS = 12
 BLANKS = " \t\u00a0\r\n"
 
 
@@ -24,10 +22,12 @@ class Source:
     def note(self, text: str) -> None:
         self.notes.append(text)
 
-    def refuse(self, what: str, line: int | None = None, column: int | None = None) -> WgccError:
+    def refuse(
+        self, problem: str, line: int | None = None, column: int | None = None, /, **values: Any
+    ) -> DataError:
         """The error to raise; its text begins with the file and the place, if there is one."""
-        place = f", {self.place(line, column)}" if line is not None else ""
-        return WgccError("data", f"{self.name}{place}: {what}", self.name)
+        place = self.place(line, column) if line is not None else ""
+        return DataError(problem, values, self.name, place)
 
     def place(self, line: int, column: int | None = None) -> str:
         return f"{self.unit} {line}" + ("" if column is None else f", column {column}")
@@ -38,24 +38,3 @@ def shown(cell: str) -> str:
     text = cell if len(cell) <= LONGEST_CELL else cell[:LONGEST_CELL] + "…"
     escapes = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
     return "'" + "".join(escapes.get(letter, letter) for letter in text) + "'"
-
-
-def listed(items: Iterable[str]) -> str:
-    """`a, b, c`, cut after `MOST_ITEMS`."""
-    found: Sequence[str] = list(items)
-    more = ", …" if len(found) > MOST_ITEMS else ""
-    return ", ".join(found[:MOST_ITEMS]) + more
-
-
-def pasted(names: Sequence[str]) -> str:
-    """`a,"b, c"` as one word of a command line, as `--columns` takes it: it can be pasted."""
-    return shlex.quote(",".join(map(_field, names)))
-
-
-def _field(name: str) -> str:
-    is_plain = "," not in name and '"' not in name
-    return name if is_plain else '"' + name.replace('"', '""') + '"'
-
-
-def counted(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"

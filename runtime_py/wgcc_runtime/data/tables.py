@@ -18,10 +18,11 @@ from wgcc_runtime.data.numbers import number_parser
 from wgcc_runtime.data.options import Options
 from wgcc_runtime.data.preparation import Preparation
 from wgcc_runtime.data.prepared_columns import find_prepared
+from wgcc_runtime.data.problems import counted
 from wgcc_runtime.data.result import Data
 from wgcc_runtime.data.rows_left import check_rows, other_inputs
 from wgcc_runtime.data.scaling import deviation_of, mean_of, needs_scaling, scaled
-from wgcc_runtime.data.source import Source, counted, shown
+from wgcc_runtime.data.source import Source, shown
 
 COLUMNS, CLASSES, ONE_HOT = "columns", "classes", "one hot"
 
@@ -124,9 +125,8 @@ class _Reading:
         if odd:
             column = min(odd, key=lambda column: (column.first_name, column.number))
             cell = shown(column.cells[column.first_name])
-            text = f"`{column.name}` is {cell}; its other cells are numbers"
-            line = self._table.lines[column.first_name]
-            raise self._source.refuse(text, line, column.number)
+            place = self._table.lines[column.first_name], column.number
+            raise self._source.refuse("odd-cell", *place, column=column.name, cell=cell)
 
     def _kept_rows(self) -> tuple[list[int], list[dict[str, Any]]]:
         filled = self._filled()
@@ -199,7 +199,7 @@ class _Reading:
         if not missing:
             return present
         if not len(present):
-            raise self._source.refuse(f"`{column.name}` has no values in the rows that are left")
+            raise self._source.refuse("no-values-left", column=column.name)
         mean = mean_of(present)
         cells = counted(missing, "missing cell", "missing cells")
         verb = "is" if missing == 1 else "are"

@@ -11,9 +11,10 @@ import numpy as np
 from wgcc_runtime.arrays import CALLER_TYPES, Array
 from wgcc_runtime.data.form import EntryForm, ModelForm
 from wgcc_runtime.data.options import Options
+from wgcc_runtime.data.problems import counted
 from wgcc_runtime.data.result import Data
 from wgcc_runtime.data.rows_left import check_rows, other_inputs
-from wgcc_runtime.data.source import Source, counted, shown
+from wgcc_runtime.data.source import Source, shown
 
 if TYPE_CHECKING:
     from wgcc_runtime.tokens.tokens import Tokens
@@ -36,9 +37,8 @@ def read_text(
     first, *second = entry.rows
     length = entry.inputs[first].row_size + len(second)
     if len(ids) < length:
-        what = "token" if form.tokens else "character"
-        text = f"{counted(len(ids), f'{what} is', f'{what}s are')} fewer than the {length}"
-        raise source.refuse(f"{text} of one window")
+        problem = "short-tokens" if form.tokens else "short-text"
+        raise source.refuse(problem, count=len(ids), length=length)
     windows = _windows(ids, length)
     check_rows(source, entry, len(windows))
     arrays = {first: windows[:, :-1] if second else windows}
@@ -67,22 +67,15 @@ def _ids(text: str, form: ModelForm, source: Source, options: Options) -> Array:
     unknown = [at for at, letter in enumerate(text) if letter not in known]
     if unknown and options.unknown != "drop":
         before = text[: unknown[0]].split("\n")
-        raise source.refuse(
-            f"{shown(text[unknown[0]])} is not in the model's vocabulary "
-            f"({_unknown(len(unknown), 'is not', 'are not')}): leave them out with --unknown drop",
-            len(before),
-            len(before[-1]) + 1,
-        )
+        place = len(before), len(before[-1]) + 1
+        cell = shown(text[unknown[0]])
+        raise source.refuse("unknown-character", *place, cell=cell, count=len(unknown))
     if unknown:
         what = "character that is", "characters that are"
         verb = "is" if len(unknown) == 1 else "are"
         number = counted(len(unknown), *what)
         source.note(f"{number} not in the model's vocabulary {verb} left out.")
     return np.array([known[letter] for letter in text if letter in known], np.int32)
-
-
-def _unknown(count: int, one: str, many: str) -> str:
-    return f"{counted(count, 'character', 'characters')} {one if count == 1 else many}"
 
 
 def _windows(ids: Array, length: int) -> Array:

@@ -1,4 +1,4 @@
-// Types of the model Halves, written by wgcc 0.1.0; do not edit.
+// Types of the model Halves, written by wgcc 0.2.0; do not edit.
 
 /** The inputs of every entry. */
 export interface Inputs {

@@ -1,4 +1,4 @@
-// Types of the model Regression, written by wgcc 0.1.0; do not edit.
+// Types of the model Regression, written by wgcc 0.2.0; do not edit.
 // WebGPU's types are built into TypeScript 6 and newer; before, they come from @webgpu/types, if you install it.
 type Global<K extends string> = typeof globalThis extends Record<K, { prototype: infer T }> ? T : unknown;
 

@@ -14,7 +14,7 @@ from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import Number, Tensor
 from wgcc.errors import Diagnostic, Span
 from wgcc.ir.graph import FLOATS
-from wgcc.ops.attention_rule import HIDDEN
+from wgcc.ops.attention import HIDDEN
 
 
 def attention(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -82,8 +82,8 @@ def _check_sharing(tracer: Tracer, args: BoundArgs, q: Tensor, k: Tensor) -> Non
             f"attention: {q.dims[-3].full} query heads "
             f"cannot share {k.dims[-3].full} key/value heads evenly"
         )
-        found = tracer.report.error("WG0418", text, args.call)
-        raise Stop(found.also(args.span("q"), str(q)).also(args.span("k"), str(k)))
+        problem = tracer.report.error("WG0418", text, args.call)
+        raise Stop(problem.also(args.span("q"), str(q)).also(args.span("k"), str(k)))
 
 
 def _check(tracer: Tracer, args: BoundArgs, at: Span, q: Tensor, k: Tensor, v: Tensor) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.operators.arithmetic import elementwise
-from wgcc.elaborate.operators.numbers import plain
-from wgcc.elaborate.operators.operands import with_lists
+from wgcc.elaborate.operators.operands import plain, with_lists
 from wgcc.elaborate.report import Stop
-from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
+from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given, as_sequence
 from wgcc.elaborate.tracing.dims import Dim
-from wgcc.elaborate.tracing.sequences import as_sequence
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import (
     AnyValue,
@@ -39,8 +37,8 @@ def grad(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
     value = expect.tensor(tracer, args, "value", FLOATS)
     if value.dims:
         text = f"`grad` differentiates one number, but this is {value}"
-        found = tracer.report.error("WG0305", text, args.span("value"), str(value))
-        raise Stop(found.help(f"reduce it first, e.g. `sum({args.text('value')})`"))
+        problem = tracer.report.error("WG0305", text, args.span("value"), str(value))
+        raise Stop(problem.help(f"reduce it first, e.g. `sum({args.text('value')})`"))
     wrt = expect.given(args, "wrt")
     several = isinstance(wrt.value, (ListValue, TupleValue))
     items = wrt.value.items if isinstance(wrt.value, (ListValue, TupleValue)) else (wrt.value,)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wgcc.elaborate.builtins import expect
+from wgcc.elaborate.builtins.pooling import MOST_PLACES, check_places, new_size, windows_over
 from wgcc.elaborate.builtins.tensor_expr import TensorExpr
-from wgcc.elaborate.builtins.windows import MOST_PLACES, check_places, new_size, windows_over
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, product, sizes_of
@@ -52,15 +52,15 @@ def _other_channels(
     tracer: Tracer, name: str, args: BoundArgs, at: Span, x: Tensor, w: Tensor, expected: Dim
 ) -> Stop:
     text = f"{name}: the input has {x.dims[-1].full} channels, the kernel expects {expected.full}"
-    found = tracer.report.error("WG0406", text, at)
-    found.also(args.span("x"), str(x)).also(args.span("w"), str(w))
+    problem = tracer.report.error("WG0406", text, at)
+    problem.also(args.span("x"), str(x)).also(args.span("w"), str(w))
     if compare(x.dims[1], expected) is not DIFF:
         axes = ["t", "hw", "dhw"][x.rank - 3]
         before, after = " ".join(f"nc{axes}"), " ".join(f"n{axes}c")
-        found.help(
+        problem.help(
             f'channels are the last axis: `rearrange({args.text("x")}, "{before} -> {after}")`'
         )
-    return Stop(found)
+    return Stop(problem)
 
 
 def _conv_transpose(axes: int) -> BuiltinFunction:
@@ -123,7 +123,7 @@ def _size(
     tracer: Tracer, at: Span, size: Dim, kernel: Dim, stride: Dim, pad: Dim, dilation: Dim,
     more: Dim,
 ) -> Dim:  # fmt: skip
-    """Of the result along an axis, with its name where it is a multiple of x's."""
+    """The size of the result along an axis, with its name where it is a multiple of x's."""
     window = dilation.size * (kernel.size - 1) + more.size + 1
     count = (size.size - 1) * stride.size - 2 * pad.size + window
     if count < 1 and not tracer.generic:

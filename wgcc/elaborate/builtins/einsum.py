@@ -63,7 +63,7 @@ def einsum(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
 
 
 def _factors(tracer: Tracer, pattern: patterns.Pattern, args: BoundArgs) -> list[Factor]:
-    sizes = patterns.Sizes(tracer, pattern.own_names())
+    sizes = patterns.AxisSizes(tracer, pattern.own_names())
     factors: list[Factor] = []
     for side, got in zip(pattern.inputs, args.rest, strict=True):
         x = expect.checked(tracer, got, "tensor", FLOATS)

@@ -9,8 +9,7 @@ from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.operators.arithmetic import elementwise
 from wgcc.elaborate.operators.broadcasting import aligned
-from wgcc.elaborate.operators.numbers import plain
-from wgcc.elaborate.operators.operands import adapted
+from wgcc.elaborate.operators.operands import adapted, plain
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
 from wgcc.elaborate.tracing.dims import Dim
@@ -58,8 +57,8 @@ def _of_tensor(tracer: Tracer, op: str, args: BoundArgs) -> Tensor:
     x = expect.tensor(tracer, args, "x", FLOATS if listed else ())
     if not _takes(op, x.dtype):
         text = f"`{op}` works on floats, but this is {x}"
-        found = tracer.report.error("WG0501", text, args.span("x"), str(x))
-        raise Stop(found.help(f"convert it: `f32({args.text('x')})`"))
+        problem = tracer.report.error("WG0501", text, args.span("x"), str(x))
+        raise Stop(problem.help(f"convert it: `f32({args.text('x')})`"))
     if op == "square" and x.dtype not in FLOATS:
         return tracer.emit("mul", x, x, dims=x.dims, dtype=x.dtype)
     return tracer.emit(op, x, dims=x.dims, dtype=x.dtype)

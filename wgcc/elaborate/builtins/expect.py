@@ -48,14 +48,14 @@ def checked(
         value = tracer.literal(value, dtypes, got.span)
     if not isinstance(value, Tensor):
         text = f"`{name}` must be a tensor, but this is {describe(value)}"
-        found = tracer.report.error("WG0501", text, got.span)
+        problem = tracer.report.error("WG0501", text, got.span)
         if isinstance(value, TupleValue):
-            found.help(unpack_help(got.span.text))
-        raise Stop(found.help("call it first") if isinstance(value, CALLABLE) else found)
+            problem.help(unpack_help(got.span.text))
+        raise Stop(problem.help("call it first") if isinstance(value, CALLABLE) else problem)
     if dtypes and value.dtype not in dtypes:
         text = f"`{name}` must be {WANTED.get(tuple(dtypes), dtypes[0])}, but this is {value}"
-        found = tracer.report.error("WG0501", text, got.span, str(value))
-        raise Stop(found.help(f"convert it: `{dtypes[0]}({got.span.text})`"))
+        problem = tracer.report.error("WG0501", text, got.span, str(value))
+        raise Stop(problem.help(f"convert it: `{dtypes[0]}({got.span.text})`"))
     if rank is not None and value.rank != rank:
         text = f"`{name}` must have {plural_axes(rank)}, but this is {value}"
         raise Stop(tracer.report.error("WG0415", text, got.span, str(value)))
@@ -95,9 +95,9 @@ def same_axis(
 ) -> Stop:
     """`values` are what the user wrote twice for the axis at `position`."""
     first, second = map(str, values)
-    found = tracer.report.error("WG0408", f"axis {position} of {x} is given twice", at)
+    problem = tracer.report.error("WG0408", f"axis {position} of {x} is given twice", at)
     same = f"`{first}` and `{second}` are the same axis"
-    return Stop(found.note(same) if first != second else found)
+    return Stop(problem.note(same) if first != second else problem)
 
 
 def axis(tracer: Tracer, args: BoundArgs, x: Tensor, name: str = "axis") -> int:
@@ -125,8 +125,8 @@ def axis_of(tracer: Tracer, x: Tensor, value: AnyValue, at: Span) -> int:
     if len(hits) == 1:
         return hits[0]
     text = f"{x} has no axis `{value}`" if not hits else f"`{value}` names {len(hits)} axes of {x}"
-    found = tracer.report.error("WG0408", text, at)
-    raise Stop(found.help("give the position instead, e.g. `axis = -1`"))
+    problem = tracer.report.error("WG0408", text, at)
+    raise Stop(problem.help("give the position instead, e.g. `axis = -1`"))
 
 
 def flag(tracer: Tracer, args: BoundArgs, name: str) -> bool:
@@ -165,10 +165,10 @@ def choice(tracer: Tracer, args: BoundArgs, name: str, options: Sequence[str]) -
         raise Stop(tracer.report.error("WG0209", text, at))
     if value.value not in options:
         text = f'unknown `{name}` "{value.value}"; there are {words}'
-        found = tracer.report.error("WG0209", text, at)
+        problem = tracer.report.error("WG0209", text, at)
         for near in tracer.report.meant(value.value, options)[:1]:
-            found.help(f'did you mean "{near}"?', (at, f'"{near}"'))
-        raise Stop(found)
+            problem.help(f'did you mean "{near}"?', (at, f'"{near}"'))
+        raise Stop(problem)
     return value.value
 
 

@@ -6,10 +6,10 @@ There are no complex numbers: the real and the imaginary part are two tensors.
 from __future__ import annotations
 
 from wgcc.elaborate.builtins import expect
+from wgcc.elaborate.builtins.pooling import new_size
 from wgcc.elaborate.builtins.shapes import joined
 from wgcc.elaborate.builtins.tensor_expr import TensorExpr
-from wgcc.elaborate.builtins.windows import new_size
-from wgcc.elaborate.operators import views
+from wgcc.elaborate.operators import broadcasting
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.dims import DIFF, Dim, compare
@@ -39,7 +39,7 @@ def rfft(tracer: Tracer, args: BoundArgs, at: Span) -> TupleValue:
     _check_size(tracer, x.dims[axis], at)
     half = new_size(tracer, x.dims[axis].size // 2 + 1)
     both = _transform(tracer, [x], axis, FORWARD)
-    return _pair([views.part(tracer, part, axis, 0, half) for part in both])
+    return _pair([broadcasting.part(tracer, part, axis, 0, half) for part in both])
 
 
 def irfft(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -78,18 +78,18 @@ def _check_size(tracer: Tracer, dim: Dim, at: Span) -> None:
     if dim.size & (dim.size - 1) and not tracer.generic:
         text = f"Fourier transforms need a power of two, but this axis has {dim.full}"
         longer = 1 << dim.size.bit_length()
-        found = tracer.report.error("WG0417", text, at)
-        raise Stop(found.help(f"pad it with zeros, to {longer}"))
+        problem = tracer.report.error("WG0417", text, at)
+        raise Stop(problem.help(f"pad it with zeros, to {longer}"))
 
 
 def _transform(tracer: Tracer, parts: list[Tensor], axis: int, sign: int) -> list[Tensor]:
     rank = parts[0].rank
     last = [*(k for k in range(rank) if k != axis), axis]
-    moved = [views.transpose(tracer, part, last) for part in parts]
+    moved = [broadcasting.transpose(tracer, part, last) for part in parts]
     outputs = [(moved[0].dims, "f32")] * 2
     found = tracer.emit_many("dft", *moved, outputs=outputs, sign=sign)
     back = [last.index(k) for k in range(rank)]
-    return [views.transpose(tracer, part, back) for part in found]
+    return [broadcasting.transpose(tracer, part, back) for part in found]
 
 
 def _inverse(tracer: Tracer, parts: list[Tensor], axis: int) -> list[Tensor]:
@@ -100,8 +100,8 @@ def _inverse(tracer: Tracer, parts: list[Tensor], axis: int) -> list[Tensor]:
 
 def _mirrored(tracer: Tracer, x: Tensor, axis: int) -> Tensor:
     """All but the first and the last, backwards."""
-    inner = views.part(tracer, x, axis, 1, x.dims[axis] - Dim.literal(2))
-    return views.flip(tracer, inner, [axis])
+    inner = broadcasting.part(tracer, x, axis, 1, x.dims[axis] - Dim.literal(2))
+    return broadcasting.flip(tracer, inner, [axis])
 
 
 def _pair(parts: list[Tensor]) -> TupleValue:

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.operators.arithmetic import elementwise
-from wgcc.elaborate.operators.numbers import plain
+from wgcc.elaborate.operators.operands import plain
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
 from wgcc.elaborate.tracing.dims import Dim
-from wgcc.elaborate.tracing.layer_contents import contents, difference, holds_layers, stored_in
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import (
     AnyValue,
@@ -21,6 +20,10 @@ from wgcc.elaborate.tracing.values import (
     ParamRef,
     Tensor,
     describe,
+    difference,
+    holds_layers,
+    layer_tensors,
+    stored_in,
 )
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS
@@ -60,7 +63,7 @@ def _between_layers(tracer: Tracer, start: Given, end: Given, weight: Given) -> 
         if not holds_layers(side.value):
             text = f"`lerp` of a layer needs a second layer, but this is {describe(side.value)}"
             raise Stop(tracer.report.error("WG0501", text, side.span))
-    first, second = contents(tracer, start.value), contents(tracer, end.value)
+    first, second = layer_tensors(tracer, start.value), layer_tensors(tracer, end.value)
     problem = difference(stored_in(start.value), second)
     if problem:
         text = f"`lerp` needs layers with the same parameters and state: {problem}"
@@ -87,8 +90,8 @@ def append(tracer: Tracer, args: BoundArgs, at: Span) -> ListValue:
     items, item = expect.given(args, "list"), expect.given(args, "item")
     if not isinstance(items.value, ListValue):
         text = f"`append` adds to a list, but this is {describe(items.value)}"
-        found = tracer.report.error("WG0501", text, items.span)
-        raise Stop(found.help("begin with an empty list: `xs = []`"))
+        problem = tracer.report.error("WG0501", text, items.span)
+        raise Stop(problem.help("begin with an empty list: `xs = []`"))
     return ListValue((*items.value.items, item.value))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.tensor_expr import TensorExpr, iota
-from wgcc.elaborate.operators import views
+from wgcc.elaborate.operators import broadcasting
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.dims import Dim, product
@@ -41,8 +41,8 @@ def _expanded(tracer: Tracer, args: BoundArgs, x: Tensor, axis: int, wanted: Dim
     if have is None or have.size == 1 or tracer.same_size(have, wanted, at, "`expand`"):
         return wanted
     text = f"axis {axis} of {x} is {have.full}; only an axis of size 1 becomes {wanted.full}"
-    found = tracer.report.error("WG0406", text, at)
-    raise Stop(found.also(args.span("x"), str(x)))
+    problem = tracer.report.error("WG0406", text, at)
+    raise Stop(problem.also(args.span("x"), str(x)))
 
 
 def tile(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -55,24 +55,24 @@ def tile(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     # [a, b] is repeated as [1, a, 1, b].
     apart = [dim for size in sizes for dim in (ONE, size)]
     together = [dim for pair in zip(counts, sizes, strict=True) for dim in pair]
-    repeated = tracer.broadcast(views.reshape(tracer, x, apart), together)
+    repeated = tracer.broadcast(broadcasting.reshape(tracer, x, apart), together)
     dims = [product(pair) for pair in zip(counts, sizes, strict=True)]
-    return views.reshape(tracer, repeated, dims)
+    return broadcasting.reshape(tracer, repeated, dims)
 
 
 def flip(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """The elements in reverse order along the axes, all of them if none are given."""
     x = expect.tensor(tracer, args, "x")
-    return views.flip(tracer, x, expect.axes(tracer, args, x))
+    return broadcasting.flip(tracer, x, expect.axes(tracer, args, x))
 
 
 def roll(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """Elements moved on along an axis; what leaves at the end enters in front."""
     x = expect.tensor(tracer, args, "x")
     if args["axis"] is None:
-        flat = views.reshape(tracer, x, [product(x.dims)])
+        flat = broadcasting.reshape(tracer, x, [product(x.dims)])
         (shift,) = _shifts(tracer, args, 1)
-        return views.reshape(tracer, _rolled(tracer, flat, 0, shift), x.dims)
+        return broadcasting.reshape(tracer, _rolled(tracer, flat, 0, shift), x.dims)
     axes = _axes_as_given(tracer, args, x)
     for axis, shift in zip(axes, _shifts(tracer, args, len(axes)), strict=True):
         x = _rolled(tracer, x, axis, shift)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.reductions import SUMMABLE
-from wgcc.elaborate.operators import views
+from wgcc.elaborate.operators import broadcasting
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.dims import Dim
@@ -35,8 +35,8 @@ def _row(tracer: Tracer, args: BoundArgs, table: Tensor, number: Dim) -> Tensor:
     if not 0 <= number.size < rows.size and not tracer.generic:
         text = f"row {number.size} is outside a table of {rows.full} rows"
         raise Stop(tracer.report.error("WG0413", text, args.span("ids")))
-    row = views.part(tracer, table, 0, number.size, Dim.literal(1))
-    return views.reshape(tracer, row, table.dims[1:])
+    row = broadcasting.part(tracer, table, 0, number.size, Dim.literal(1))
+    return broadcasting.reshape(tracer, row, table.dims[1:])
 
 
 def take_along_axis(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -68,7 +68,7 @@ def scatter_add(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         return tracer.emit("add", x, sums, dims=x.dims, dtype=x.dtype)
     along = [*(Dim.literal(1) for _ in range(axis)), ids.dims[0]] if ids.rank == 1 else ids.dims
     along = [*along, *(Dim.literal(1) for _ in range(values.rank - len(along)))]
-    places = tracer.broadcast(views.reshape(tracer, ids, along), values.dims)
+    places = tracer.broadcast(broadcasting.reshape(tracer, ids, along), values.dims)
     sums = tracer.emit(
         "add_along", values, places, dims=x.dims, dtype=x.dtype, axis=axis, size=size
     )
@@ -94,8 +94,10 @@ def _places(tracer: Tracer, args: BoundArgs, rank: int) -> Tensor:
     if ids.rank == rank:
         return ids
     text = f"`ids` must have as many axes as `x`, {rank}, but this is {ids}"
-    found = tracer.report.error("WG0415", text, args.span("ids"), str(ids))
-    raise Stop(found.help("`gather(x, ids)` looks up whole rows, `x[rows, cols]` single elements"))
+    problem = tracer.report.error("WG0415", text, args.span("ids"), str(ids))
+    raise Stop(
+        problem.help("`gather(x, ids)` looks up whole rows, `x[rows, cols]` single elements")
+    )
 
 
 def _common(tracer: Tracer, args: BoundArgs, x: Tensor, ids: Tensor, axis: int) -> tuple[Dim, ...]:
@@ -119,8 +121,8 @@ def _check_beside(
         same = number == axis or tracer.same_size(a, b, args.span(name), "`scatter_add`")
         if not same:
             text = f"axis {number} of `x` is {a.full}, but of `{name}` it is {b.full}"
-            found = tracer.report.error("WG0406", text, args.span(name), str(other))
-            raise Stop(found.also(args.span("x"), str(x)))
+            problem = tracer.report.error("WG0406", text, args.span(name), str(other))
+            raise Stop(problem.also(args.span("x"), str(x)))
 
 
 def _check_ids(
@@ -138,8 +140,8 @@ def _check_ids(
     )
     if not fits:
         text = f"`ids` must have an id for each row or each element of `{name}`, but this is {ids}"
-        found = tracer.report.error("WG0406", text, args.span("ids"), str(ids))
-        raise Stop(found.also(args.span(name), str(values)))
+        problem = tracer.report.error("WG0406", text, args.span("ids"), str(ids))
+        raise Stop(problem.also(args.span(name), str(values)))
 
 
 FUNCTIONS = (

@@ -42,15 +42,15 @@ def warn_of_probabilities(tracer: Tracer, name: str, args: BoundArgs, argument: 
     if node is None or node.op not in ops:
         return
     text = f"`{name}` {does}, but this is a {node.op}"
-    found = tracer.report.warning("WG0911", text, args.span(argument))
+    problem = tracer.report.warning("WG0911", text, args.span(argument))
     if node.span is not None and not _inside(node.span, args.span(argument)):
-        found.also(node.span, f"the {node.op} is computed here")
+        problem.also(node.span, f"the {node.op} is computed here")
     if "logarithms" in does:
         edits = _replaced(args.span(argument), node.op, "log_softmax")
-        found.help("take `log_softmax` instead of `softmax`", *edits)
+        problem.help("take `log_softmax` instead of `softmax`", *edits)
     else:
         edits = _unwrapped(args.span(argument), node.op)
-        found.help(f"give it the scores, without `{node.op}`", *edits)
+        problem.help(f"give it the scores, without `{node.op}`", *edits)
 
 
 def warn_of_scores(tracer: Tracer, args: BoundArgs, at: Span) -> None:
@@ -59,8 +59,8 @@ def warn_of_scores(tracer: Tracer, args: BoundArgs, at: Span) -> None:
     if not isinstance(value, Tensor) or not _Sources(tracer.trace).is_score(value.value):
         return
     text = "`bce` takes probabilities, but these are scores: they need not be within 0 and 1"
-    found = tracer.report.warning("WG0911", text, args.span("prediction"))
-    found.help("`bce_logits` takes scores", *_replaced(at, "bce", "bce_logits"))
+    problem = tracer.report.warning("WG0911", text, args.span("prediction"))
+    problem.help("`bce_logits` takes scores", *_replaced(at, "bce", "bce_logits"))
 
 
 class _Sources:

@@ -9,10 +9,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from wgcc.elaborate.builtins import expect
+from wgcc.elaborate.operators import broadcasting
 from wgcc.elaborate.report import Stop
+from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.dims import DIFF, SAME, Dim, compare, product
 from wgcc.elaborate.tracing.tracer import Tracer
-from wgcc.elaborate.tracing.values import Tensor, Text
+from wgcc.elaborate.tracing.values import Tensor, Text, describe
 from wgcc.errors import Span
 
 TOKEN = re.compile(r"->|\.\.|[A-Za-z_]\w*|\d+|[(),]|\S")
@@ -29,7 +32,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Group:
+class AxisGroup:
     """One axis of a tensor: a single axis of the pattern, or several in parentheses."""
 
     axes: tuple[Axis, ...]
@@ -37,7 +40,7 @@ class Group:
     merged: bool = False
 
 
-Side = tuple[Group, ...]
+Side = tuple[AxisGroup, ...]
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class Pattern:
 
 
 @dataclass
-class Sizes:
+class AxisSizes:
     """The size of each axis name: given as an argument, found, or visible in the scope.
 
     The pattern's `own` names are local to it, whatever dims the scope may have.
@@ -91,7 +94,7 @@ def read_pattern(tracer: Tracer, text: Text) -> Pattern:
     return Pattern(tuple(sides), _read_side(tracer, tokens[arrows[0] + 1 :]), text.span)
 
 
-def match(tracer: Tracer, side: Side, x: Tensor, sizes: Sizes, at: Span) -> Side:
+def match(tracer: Tracer, side: Side, x: Tensor, sizes: AxisSizes, at: Span) -> Side:
     """Check one input of a pattern against a tensor and learn the sizes of its axes.
 
     Returns the side with `..` written out.
@@ -110,7 +113,7 @@ def match(tracer: Tracer, side: Side, x: Tensor, sizes: Sizes, at: Span) -> Side
     return side
 
 
-def _refuse_swapped(tracer: Tracer, axis: Axis, dim: Dim, x: Tensor, sizes: Sizes) -> None:
+def _refuse_swapped(tracer: Tracer, axis: Axis, dim: Dim, x: Tensor, sizes: AxisSizes) -> None:
     """An axis may have any name but that of another axis of the same tensor."""
     named = sizes.visible(axis.name)
     if named is None or compare(dim, named) is SAME:
@@ -133,11 +136,11 @@ def expanded(tracer: Tracer, side: Side, x: Tensor, at: Span) -> Side:
 
 
 def write_out(side: Side, rest: int) -> Side:
-    result: list[Group] = []
+    result: list[AxisGroup] = []
     for group in side:
         if group.axes and group.axes[0].name == REST:
             result += (
-                Group((Axis(f"{REST}{number}", group.span),), group.span)
+                AxisGroup((Axis(f"{REST}{number}", group.span),), group.span)
                 for number in range(rest, 0, -1)
             )
         else:
@@ -166,7 +169,7 @@ def names_of(side: Side) -> list[str]:
     return [axis.name for axis in axes_of(side)]
 
 
-def dims_of(side: Side, sizes: Sizes) -> tuple[Dim, ...]:
+def dims_of(side: Side, sizes: AxisSizes) -> tuple[Dim, ...]:
     """The dims of a side, merged where the pattern merges."""
     return tuple(
         product(axis_dims(group, sizes)) if group.merged else axis_dims(group, sizes)[0]
@@ -174,12 +177,12 @@ def dims_of(side: Side, sizes: Sizes) -> tuple[Dim, ...]:
     )
 
 
-def axis_dims(group: Group, sizes: Sizes) -> list[Dim]:
+def axis_dims(group: AxisGroup, sizes: AxisSizes) -> list[Dim]:
     found = [sizes.get(axis.name) for axis in group.axes]
     return [dim for dim in found if dim is not None]
 
 
-def _match_one(tracer: Tracer, axis: Axis, dim: Dim, sizes: Sizes) -> None:
+def _match_one(tracer: Tracer, axis: Axis, dim: Dim, sizes: AxisSizes) -> None:
     known = sizes.get(axis.name)
     if known is None:
         sizes.found[axis.name] = dim
@@ -192,7 +195,7 @@ def _match_one(tracer: Tracer, axis: Axis, dim: Dim, sizes: Sizes) -> None:
         sizes.found[axis.name] = dim if known.is_literal else known
 
 
-def _match_merged(tracer: Tracer, group: Group, dim: Dim, sizes: Sizes) -> None:
+def _match_merged(tracer: Tracer, group: AxisGroup, dim: Dim, sizes: AxisSizes) -> None:
     open_axes = [axis for axis in group.axes if sizes.get(axis.name) is None]
     known = product(axis_dims(group, sizes))
     if len(open_axes) > 1:
@@ -211,18 +214,20 @@ def _match_merged(tracer: Tracer, group: Group, dim: Dim, sizes: Sizes) -> None:
         tracer.same_size(dim, known, group.span, "pattern")
 
 
-def _group_differs(tracer: Tracer, group: Group, dim: Dim, known: Dim, sizes: Sizes) -> Stop:
+def _group_differs(
+    tracer: Tracer, group: AxisGroup, dim: Dim, known: Dim, sizes: AxisSizes
+) -> Stop:
     names = " ".join(axis.name for axis in group.axes)
     shown = known if known.generic else known.size
     text = f"this axis is {dim.full}, but ({names}) is {shown}"
-    found = tracer.report.error("WG0416", text, group.span)
+    problem = tracer.report.error("WG0416", text, group.span)
     known_dims = ((axis.name, sizes.get(axis.name)) for axis in group.axes)
     here = [
         f"{name} = {size.size}"
         for name, size in known_dims
         if size is not None and not name.isdigit() and not size.generic
     ]
-    return Stop(found.note("here " + ", ".join(here)) if here else found)
+    return Stop(problem.note("here " + ", ".join(here)) if here else problem)
 
 
 def _tokens(text: Text) -> list[tuple[str, Span]]:
@@ -244,7 +249,7 @@ def _split(tokens: Sequence[tuple[str, Span]]) -> list[list[tuple[str, Span]]]:
 
 
 def _read_side(tracer: Tracer, tokens: Sequence[tuple[str, Span]]) -> Side:
-    groups: list[Group] = []
+    groups: list[AxisGroup] = []
     opened: Span | None = None
     inside: list[Axis] = []
     for word, span in tokens:
@@ -252,14 +257,14 @@ def _read_side(tracer: Tracer, tokens: Sequence[tuple[str, Span]]) -> Side:
             opened, inside = span, []
         elif word == ")" and opened is not None:
             place = Span(span.source, opened.start, span.end)
-            groups.append(Group(tuple(inside), place, merged=True))
+            groups.append(AxisGroup(tuple(inside), place, merged=True))
             opened = None
         elif (word == REST and opened is not None) or not _is_axis(word):
             raise _wrong(tracer, f"`{word}` cannot be used here in a pattern", span)
         elif opened is not None:
             inside.append(Axis(word, span))
         else:
-            groups.append(Group((Axis(word, span),), span))
+            groups.append(AxisGroup((Axis(word, span),), span))
     if opened is not None:
         raise _wrong(tracer, "this `(` is never closed", opened)
     return tuple(groups)
@@ -271,3 +276,45 @@ def _is_axis(word: str) -> bool:
 
 def _wrong(tracer: Tracer, text: str, at: Span) -> Stop:
     return Stop(tracer.report.error("WG0416", text, at))
+
+
+def rearrange(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """`rearrange(x, "B T (H K) -> B H T K")`; sizes may be given by name: `H = 4`."""
+    x = expect.tensor(tracer, args, "x")
+    pattern = read_pattern(tracer, _text(tracer, args))
+    sizes = AxisSizes(tracer, pattern.own_names(), _given_sizes(tracer, args))
+    if len(pattern.inputs) != 1:
+        text = "`rearrange` takes one tensor, so its pattern has no `,`"
+        raise Stop(tracer.report.error("WG0416", text, pattern.span))
+    left = match(tracer, pattern.inputs[0], x, sizes, pattern.span)
+    right = write_out(pattern.output, sum(".." in name for name in names_of(left)))
+    before, after = names_of(left), names_of(right)
+    check_output(tracer, right, before)
+    for axis in axes_of(left):
+        if axis.name not in after:
+            name = ".." if axis.name.startswith("..") else axis.name
+            text = f"axis `{name}` disappears; `rearrange` keeps every axis"
+            problem = tracer.report.error("WG0416", text, axis.span)
+            raise Stop(problem.help("to sum over an axis use `einsum` or `sum`"))
+    split_dims = [dim for name in before if (dim := sizes.get(name)) is not None]
+    split = broadcasting.reshape(tracer, x, split_dims)
+    moved = broadcasting.transpose(tracer, split, [before.index(name) for name in after])
+    return broadcasting.reshape(tracer, moved, dims_of(right, sizes))
+
+
+def _text(tracer: Tracer, args: BoundArgs) -> Text:
+    value = args["pattern"]
+    if isinstance(value, Text):
+        return value
+    text = f'a pattern is a string such as "B T D -> B D T", but this is {describe(value)}'
+    raise Stop(tracer.report.error("WG0416", text, args.span("pattern")))
+
+
+def _given_sizes(tracer: Tracer, args: BoundArgs) -> dict[str, Dim]:
+    return {
+        name: expect.checked_whole(tracer, given.value, name, given.span)
+        for name, given in args.extra.items()
+    }
+
+
+FUNCTIONS = (BuiltinFunction("rearrange", "x, pattern, **sizes", rearrange),)

@@ -1,19 +1,90 @@
-"""`max_pool1d` … `avg_pool3d`: windows of a signal, an image or a volume to one pixel each."""
+"""Windows that slide over images: their sizes and steps, pooling, `unfold` and `fold`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.builtins.windows import Windows, windows_over
+from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
-from wgcc.elaborate.tracing.dims import Dim
+from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, product, sizes_of
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import AnyValue, Tensor, TupleValue
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS
+
+# Far more than networks use, and few enough for a loop over all of them.
+MOST_PLACES = 65_536
+
+Sizes = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class WindowArguments:
+    """A kernel of `kernel` pixels is placed over an image once for each pixel of `out`."""
+
+    kernel: Sizes
+    stride: Sizes
+    pad: Sizes
+    dilation: Sizes
+    out: tuple[Dim, ...]
+
+    def attrs(self) -> dict[str, Any]:
+        """The attributes of ops, without the kernel's size."""
+        out = sizes_of(self.out)
+        return {"stride": self.stride, "pad": self.pad, "dilation": self.dilation, "out": out}
+
+
+def windows_over(
+    tracer: Tracer, at: Span, image: Sequence[Dim], kernel: Sequence[Dim], stride: Sequence[Dim],
+    pad: Sequence[Dim], dilation: Sequence[Dim], ceil: bool = False,
+) -> WindowArguments:  # fmt: skip
+    """The windows over an image `[N, size …, C]`; reports kernels that do not fit."""
+    axes = zip(image[1:-1], kernel, stride, pad, dilation, strict=True)
+    out = tuple(_count(tracer, at, *axis, ceil) for axis in axes)
+    check_places(tracer, at, kernel)
+    return WindowArguments(
+        sizes_of(kernel), sizes_of(stride), sizes_of(pad), sizes_of(dilation), out
+    )
+
+
+def check_places(tracer: Tracer, at: Span, kernel: Sequence[Dim]) -> None:
+    sizes = sizes_of(kernel)
+    if prod(sizes) > MOST_PLACES and not tracer.generic:
+        pixels = " x ".join(map(str, sizes))
+        text = f"a kernel of {pixels} pixels is too large, at most {MOST_PLACES:,} are possible"
+        raise Stop(tracer.report.error("WG0417", text, at))
+
+
+def _count(
+    tracer: Tracer, at: Span, size: Dim, kernel: Dim, stride: Dim, pad: Dim, dilation: Dim,
+    ceil: bool,
+) -> Dim:  # fmt: skip
+    """How often a kernel fits along an axis; the axis's own dim if that is its size."""
+    room = size.size + 2 * pad.size - dilation.size * (kernel.size - 1) - 1
+    count = max(room, 0) // stride.size + 1
+    if ceil and -(-room // stride.size) + 1 > count:
+        # One more window if it begins in the image or in the padding before it.
+        count += count * stride.size < size.size + pad.size
+    if room < 0 and not tracer.generic:
+        text = f"the kernel of {kernel.size} pixels does not fit in {size.full}"
+        problem = tracer.report.error("WG0417", text, at)
+        raise Stop(problem.help("use a smaller kernel, or `pad`"))
+    if count == size.size:
+        return size
+    exact = size.divided_by(stride)
+    if exact is not None and exact.size == count:
+        return exact
+    return new_size(tracer, count)
+
+
+def new_size(tracer: Tracer, count: int) -> Dim:
+    return Dim(count, generic=True) if tracer.generic else Dim.literal(count)
+
 
 WINDOWS = "x, k, stride=none, pad=0, dilation=1, ceil_mode=false"
 
@@ -40,7 +111,9 @@ def _avg_pool(axes: int) -> BuiltinFunction:
     return BuiltinFunction(f"avg_pool{axes}d", f"{WINDOWS}, count_include_pad=true", call)
 
 
-def _windows(tracer: Tracer, args: BoundArgs, at: Span, axes: int) -> tuple[Tensor, Windows]:
+def _windows(
+    tracer: Tracer, args: BoundArgs, at: Span, axes: int
+) -> tuple[Tensor, WindowArguments]:
     x = expect.tensor(tracer, args, "x", FLOATS, rank=axes + 2)
     kernel = expect.per_axis(tracer, args, "k", axes)
     given = args["stride"] is not None
@@ -56,7 +129,7 @@ def _check_pad(
     tracer: Tracer, args: BoundArgs, kernel: Sequence[Dim], pad: Sequence[Dim],
     dilation: Sequence[Dim],
 ) -> None:  # fmt: skip
-    """With more than half of a kernel, some windows would contain padding only."""
+    """Padding is at most half of a kernel; with more, some windows would contain nothing else."""
     for size, zeros, by in zip(kernel, pad, dilation, strict=True):
         most = ((size.size - 1) * by.size + 1) // 2
         if zeros.size > most and not tracer.generic:
@@ -64,10 +137,72 @@ def _check_pad(
             raise Stop(tracer.report.error("WG0417", text, args.span("pad")))
 
 
-def _emit(tracer: Tracer, op: str, x: Tensor, windows: Windows, dtype: str, **attrs: Any) -> Tensor:
+def _emit(
+    tracer: Tracer, op: str, x: Tensor, windows: WindowArguments, dtype: str, **attrs: Any
+) -> Tensor:
     dims = (x.dims[0], *windows.out, x.dims[-1])
     attrs |= windows.attrs()
     return tracer.emit(op, x, dims=dims, dtype=dtype, kernel=windows.kernel, **attrs)
 
 
-FUNCTIONS = (*(_max_pool(axes) for axes in (1, 2, 3)), *(_avg_pool(axes) for axes in (1, 2, 3)))
+# PyTorch has dilation, padding and stride in this order, so they are given by name.
+BY_NAME = "k, *, stride=1, pad=0, dilation=1"
+
+
+def unfold(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """Turns `[N, H, W, C]` into `[N, windows, KH · KW · C]`, in the order of a kernel of conv2d."""
+    image = expect.tensor(tracer, args, "x", FLOATS, rank=4)
+    x, (batch, rows, columns, channels), one = TensorExpr(tracer, image), image.dims, Dim.literal(1)
+    windows, kernel = _unfold_windows(tracer, args, at, image.dims)
+    spread = x.reshape([batch, rows, columns, one, one, channels])
+    copies = spread.broadcast([batch, rows, columns, *kernel, channels])
+    dims = (batch, *windows.out, *kernel, channels)
+    attrs = windows.attrs()
+    pixels = tracer.emit("patches", copies.tensor, dims=dims, dtype=x.dtype, **attrs)
+    count, width = product(windows.out), product(kernel) * channels
+    result = TensorExpr(tracer, pixels).reshape([batch, count, width]).tensor
+    tracer.check_size(result.value.type, str(result), at)
+    return result
+
+
+def fold(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """The opposite: from `[N, windows, KH · KW · C]` to `[N, H, W, C]`; overlaps are added up."""
+    rows = expect.tensor(tracer, args, "x", FLOATS, rank=3)
+    x, (batch, count, width) = TensorExpr(tracer, rows), rows.dims
+    size = expect.per_axis(tracer, args, "size", 2)
+    windows, kernel = _unfold_windows(tracer, args, at, (batch, *size, width))
+    channels = width.divided_by(product(kernel))
+    if channels is None:
+        text = f"fold: rows of {width.full} are not windows of {_times(kernel)} pixels"
+        raise Stop(tracer.report.error("WG0406", text, args.span("x"), str(rows)))
+    if compare(count, product(windows.out)) is DIFF:
+        text = f"fold: {_times(size)} pixels have {_times(windows.out)} windows, not {count.full}"
+        raise Stop(tracer.report.error("WG0406", text, args.span("x"), str(rows)))
+    pixels = x.reshape([batch, *windows.out, *kernel, channels])
+    dims = (batch, *size, *kernel, channels)
+    attrs = {**windows.attrs(), "size": (size[0].size, size[1].size)}
+    del attrs["out"]
+    spread = tracer.emit("unpatches", pixels.tensor, dims=dims, dtype=x.dtype, **attrs)
+    return TensorExpr(tracer, spread).sum((3, 4)).tensor
+
+
+def _unfold_windows(
+    tracer: Tracer, args: BoundArgs, at: Span, image: tuple[Dim, ...]
+) -> tuple[WindowArguments, tuple[Dim, ...]]:
+    kernel, stride, dilation = (
+        expect.per_axis(tracer, args, name, 2) for name in ("k", "stride", "dilation")
+    )
+    pad = expect.per_axis(tracer, args, "pad", 2, least=0)
+    return windows_over(tracer, at, image, kernel, stride, pad, dilation), kernel
+
+
+def _times(dims: tuple[Dim, ...]) -> str:
+    return " x ".join(str(dim.size) for dim in dims)
+
+
+FUNCTIONS = (
+    *(_max_pool(axes) for axes in (1, 2, 3)),
+    *(_avg_pool(axes) for axes in (1, 2, 3)),
+    BuiltinFunction("unfold", f"x, {BY_NAME}", unfold),
+    BuiltinFunction("fold", f"x, size, {BY_NAME}", fold),
+)

@@ -67,8 +67,8 @@ def _correction_factor(tracer: Tracer, args: BoundArgs, count: Dim, correction: 
         if tracer.generic:
             return 1.0
         text = f"`correction` must be below the number of elements, {count.full}"
-        found = tracer.report.error("WG0503", text, args.span("correction"))
-        raise Stop(found.help("`correction = 0` is the biased variance, also of one element"))
+        problem = tracer.report.error("WG0503", text, args.span("correction"))
+        raise Stop(problem.help("`correction = 0` is the biased variance, also of one element"))
     return count.size / (count.size - correction.size)
 
 

@@ -1,45 +1,160 @@
-"""`scan`: a loop that is traced, differentiated and compiled once for any number of rounds."""
+"""`scan`: a loop that is traced, differentiated and compiled once for any number of rounds.
+
+What the body of a loop returns: the next state, of the type of the last one, and a result.
+
+`selective_scan`: the recurrence of state-space models.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.builtins.loop_results import (
-    check_state,
-    leaves,
-    rebuilt,
-    round_results,
-    shown,
-)
-from wgcc.elaborate.index_ranges.body_lookups import (
+from wgcc.elaborate.builtins.tensor_expr import TensorExpr
+from wgcc.elaborate.index_ranges.input_ranges import (
+    Lookup,
     intervals_so_far,
     settle_lookups,
     with_checks,
 )
-from wgcc.elaborate.index_ranges.input_ranges import Lookup
 from wgcc.elaborate.index_ranges.preimages import Allowed
-from wgcc.elaborate.operators import views
+from wgcc.elaborate.operators import broadcasting
 from wgcc.elaborate.operators.operands import CALLABLE
 from wgcc.elaborate.report import Stop
-from wgcc.elaborate.tracing.arguments import Arguments, BoundArgs, BuiltinFunction, Given
-from wgcc.elaborate.tracing.dims import Dim
-from wgcc.elaborate.tracing.sequences import as_sequence
+from wgcc.elaborate.tracing.arguments import (
+    Arguments,
+    BoundArgs,
+    BuiltinFunction,
+    Given,
+    as_sequence,
+)
+from wgcc.elaborate.tracing.dims import DIFF, Dim, compare
 from wgcc.elaborate.tracing.traced_body import TracedBody
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import (
     AnyValue,
+    BoolValue,
     FunctionValue,
     LayerType,
     LayerValue,
+    ListValue,
+    Number,
     RangeValue,
     Tensor,
     TupleValue,
     describe,
 )
-from wgcc.errors import Span
-from wgcc.ir.graph import Graph, Value
+from wgcc.errors import Diagnostic, Span
+from wgcc.ir.graph import FLOATS, Graph, Value
+
+
+def parts(value: AnyValue) -> Sequence[AnyValue] | None:
+    """The items of a tuple, or of a list of tensors; None for a tensor or a list of numbers."""
+    if isinstance(value, TupleValue):
+        return value.items
+    if isinstance(value, ListValue) and not _is_literal(value):
+        return value.items
+    return None
+
+
+def _is_literal(value: AnyValue) -> bool:
+    if isinstance(value, ListValue):
+        return all(map(_is_literal, value.items))
+    return isinstance(value, (Number, Dim, BoolValue))
+
+
+def leaves(tracer: Tracer, value: AnyValue, name: str, at: Span) -> list[Tensor]:
+    """The tensors of a tensor, or of a tuple of tensors and tuples; numbers become tensors."""
+    if (items := parts(value)) is not None:
+        return [leaf for item in items for leaf in leaves(tracer, item, name, at)]
+    return [expect.checked(tracer, Given(value, at), name)]
+
+
+def rebuilt(like: AnyValue, tensors: Iterator[Tensor]) -> AnyValue:
+    """The same tuple or list of other tensors."""
+    if (items := parts(like)) is None:
+        return next(tensors)
+    made = tuple(rebuilt(item, tensors) for item in items)
+    return ListValue(made) if isinstance(like, ListValue) else TupleValue(made)
+
+
+def round_results(
+    tracer: Tracer, value: AnyValue, at: Span, declared: Span | None
+) -> tuple[AnyValue, AnyValue]:
+    """The next state, and the result of the round. The body is `declared` there."""
+    items = value.items if isinstance(value, TupleValue) else ()
+    if len(items) == 2:
+        return items[0], items[1]
+    text = f"the body of `scan` returns the next state and a result, but this is {shown(value)}"
+    problem = _with_body(tracer.report.error("WG0317", text, at), declared)
+    problem.help("return both, e.g. `return h, h`; a result that is not used costs nothing")
+    if len(items) > 2:
+        problem.help("put several states into a tuple: `return (h, c), y`")
+    raise Stop(problem)
+
+
+def check_state(
+    tracer: Tracer,
+    before: AnyValue,
+    after: AnyValue,
+    carried: Sequence[Tensor],
+    at: Span,
+    declared: Span | None,
+) -> list[Tensor]:
+    """The tensors of the next state, which has the type of the last one."""
+    found = list(_matched(tracer, before, after, iter(carried), at))
+    if len(found) != len(carried) or not all(map(_same_type, carried, found)):
+        changed = _changed(tracer, rebuilt(before, iter(carried)), after, at)
+        raise Stop(_with_body(changed, declared))
+    for old, new in zip(carried, found, strict=True):
+        for want, have in zip(old.dims, new.dims, strict=True):
+            tracer.same_size(have, want, at, "the next state of `scan`")
+    return found
+
+
+def _matched(
+    tracer: Tracer, before: AnyValue, after: AnyValue, carried: Iterator[Tensor], at: Span
+) -> Iterator[Tensor]:
+    """The tensors of `after`, as far as it has the form of `before`."""
+    if (items := parts(before)) is not None:
+        given = parts(after) or ()
+        if len(given) == len(items):
+            for old_item, new_item in zip(items, given, strict=True):
+                yield from _matched(tracer, old_item, new_item, carried, at)
+        return
+    old = next(carried)
+    if isinstance(after, (Number, Dim, BoolValue)):
+        yield tracer.fit(after, old.dtype, old.dims, at)
+    elif isinstance(after, Tensor):
+        yield after
+
+
+def _same_type(old: Tensor, new: Tensor) -> bool:
+    return (
+        old.dtype == new.dtype
+        and old.rank == new.rank
+        and all(compare(a, b) is not DIFF for a, b in zip(old.dims, new.dims, strict=True))
+    )
+
+
+def _changed(tracer: Tracer, before: AnyValue, after: AnyValue, at: Span) -> Diagnostic:
+    text = f"the state of `scan` is {shown(before)}, but a round makes it {shown(after)}"
+    problem = tracer.report.error("WG0317", text, at)
+    return problem.help("every round gets the state of the last one, so its type must not change")
+
+
+def _with_body(found: Diagnostic, declared: Span | None) -> Diagnostic:
+    return found if declared is None else found.also(declared, "the body")
+
+
+def shown(value: AnyValue) -> str:
+    """`(f32[B, H], f32[B, H])`"""
+    if isinstance(value, Tensor):
+        return str(value)
+    if isinstance(value, (TupleValue, ListValue)):
+        return f"({', '.join(map(shown, value.items))})" if value.items else "nothing"
+    return describe(value)
 
 
 def scan(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
@@ -88,10 +203,10 @@ class _Scan:
         if isinstance(function, CALLABLE) and not isinstance(function, LayerType):
             return function
         text = f"`scan` calls a layer or function in each round, but this is {describe(function)}"
-        found = self.tracer.report.error("WG0217", text, at)
+        problem = self.tracer.report.error("WG0217", text, at)
         if isinstance(function, LayerType):
-            found.help("declare a member of this type, and give that")
-        raise Stop(found)
+            problem.help("declare a member of this type, and give that")
+        raise Stop(problem)
 
     def _declared(self) -> Span | None:
         function: AnyValue | None = self.function
@@ -134,7 +249,7 @@ class _Scan:
         axis = expect.axis(self.tracer, self.args, x)
         self.axis = max(self.axis, axis)
         order = [axis, *(other for other in range(x.rank) if other != axis)]
-        return views.transpose(self.tracer, x, order)
+        return broadcasting.transpose(self.tracer, x, order)
 
     def _round(self) -> tuple[list[Tensor], AnyValue, list[Tensor]]:
         """The next state, the form of the result and its tensors."""
@@ -218,7 +333,53 @@ class _Scan:
         """The rounds at the axis where those of `xs` are, or at the last one."""
         place = min(self.axis, stack.rank - 1)
         order = [*range(1, place + 1), 0, *range(place + 1, stack.rank)]
-        return views.transpose(self.tracer, stack, order)
+        return broadcasting.transpose(self.tracer, stack, order)
 
 
-FUNCTIONS = (BuiltinFunction("scan", "body, init, xs, axis=0, reverse=false", scan),)
+# What the input does during a step: count once, with weight dt, or be constant.
+HOLDS = ("euler", "zero_order")
+RANKS = {"u": 3, "dt": 3, "a": 2, "b": 3, "c": 3}
+# Which axes of which arguments are the same size.
+EQUAL = {
+    "B": (("u", 0), ("dt", 0), ("b", 0), ("c", 0)),
+    "T": (("u", 1), ("dt", 1), ("b", 1), ("c", 1)),
+    "E": (("u", 2), ("dt", 2), ("a", 0)),
+    "N": (("a", 1), ("b", 2), ("c", 2)),
+}
+
+
+def selective_scan(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """h_t = exp(dt_t a) h_{t-1} + dt_t u_t b_t and y_t = Σ_n c_t h_t, from h = 0.
+
+    With `hold = "zero_order"` the input is constant during each step, and (exp(dt_t a) - 1) / a
+    replaces dt_t.
+    """
+    tensors = {
+        name: expect.tensor(tracer, args, name, FLOATS, rank) for name, rank in RANKS.items()
+    }
+    _check(tracer, tensors, at)
+    zero_order = expect.choice(tracer, args, "hold", HOLDS) == "zero_order"
+    operands = [TensorExpr(tracer, tensor).cast("f32").tensor for tensor in tensors.values()]
+    y = tracer.emit(
+        "selective_scan", *operands, dims=tensors["u"].dims, dtype="f32", zero_order=zero_order
+    )
+    return TensorExpr(tracer, y).cast(tensors["u"].dtype).tensor
+
+
+def _check(tracer: Tracer, tensors: dict[str, Tensor], at: Span) -> None:
+    fits = all(
+        compare(tensors[first].dims[axis], tensors[name].dims[other]) is not DIFF
+        for (first, axis), *rest in EQUAL.values()
+        for name, other in rest
+    )
+    if fits and len({tensor.dtype for tensor in tensors.values()}) == 1:
+        return
+    shown = ", ".join(f"{name} {tensor}" for name, tensor in tensors.items())
+    problem = tracer.report.error("WG0418", f"selective_scan: {shown} do not fit together", at)
+    raise Stop(problem.note("it takes u, dt: [B, T, E]; a: [E, N]; b, c: [B, T, N]"))
+
+
+FUNCTIONS = (
+    BuiltinFunction("scan", "body, init, xs, axis=0, reverse=false", scan),
+    BuiltinFunction("selective_scan", 'u, dt, a, b, c, hold="euler"', selective_scan),
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.operators import views
+from wgcc.elaborate.operators import broadcasting
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
 from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, product, shape_text, sizes_note
@@ -51,17 +51,17 @@ def reshape(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         wanted = [filled if dim in holes else dim for dim in wanted]
     elif not tracer.generic and total.size != known.size:
         raise _other_count(tracer, args, x, wanted)
-    return views.reshape(tracer, x, wanted)
+    return broadcasting.reshape(tracer, x, wanted)
 
 
 def _other_count(tracer: Tracer, args: BoundArgs, x: Tensor, wanted: list[Dim]) -> Stop:
     before, after = product(x.dims).size, product(wanted).size
     text = f"reshape cannot turn {before} values into {after}"
     label = f"[{shape_text(wanted)}] holds {after}"
-    found = tracer.report.error("WG0409", text, args.span("shape"), label)
-    found.also(args.span("x"), f"{x} holds {before}")
+    problem = tracer.report.error("WG0409", text, args.span("shape"), label)
+    problem.also(args.span("x"), f"{x} holds {before}")
     note = sizes_note(x.dims, wanted)
-    return Stop(found.note(note) if note else found)
+    return Stop(problem.note(note) if note else problem)
 
 
 def transpose(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -77,7 +77,7 @@ def transpose(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         raise expect.same_axis(tracer, x, a, values, place)
     order = list(range(x.rank))
     order[a], order[b] = b, a
-    return views.transpose(tracer, x, order)
+    return broadcasting.transpose(tracer, x, order)
 
 
 def concat(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -92,9 +92,9 @@ def stack(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """Tensors of one shape joined along a new axis."""
     tensors = _tensors(tracer, args, "stack")
     _check_joins(tracer, "stack", tensors, None, args.span("tensors"))
-    longer = [views.new_axis(tracer, tensor, 0) for tensor in tensors]
+    longer = [broadcasting.new_axis(tracer, tensor, 0) for tensor in tensors]
     axis = expect.axis(tracer, args, longer[0])
-    return joined(tracer, [views.new_axis(tracer, tensor, axis) for tensor in tensors], axis)
+    return joined(tracer, [broadcasting.new_axis(tracer, tensor, axis) for tensor in tensors], axis)
 
 
 def _tensors(tracer: Tracer, args: BoundArgs, name: str) -> list[Tensor]:
@@ -123,8 +123,8 @@ def _check_joins(
     report, first = tracer.report, tensors[0]
     for other in tensors[1:]:
         if first.dtype != other.dtype:
-            found = report.error("WG0501", f"`{name}` mixes {first} and {other}", at)
-            raise Stop(found.help(f"convert one of them: `{first.dtype}(...)`"))
+            problem = report.error("WG0501", f"`{name}` mixes {first} and {other}", at)
+            raise Stop(problem.help(f"convert one of them: `{first.dtype}(...)`"))
         if first.rank != other.rank:
             counts = f"{first} has {expect.plural_axes(first.rank)}, {other} has {other.rank}"
             text = f"`{name}` joins tensors with equally many axes, but {counts}"
@@ -154,8 +154,8 @@ def chunk(tracer: Tracer, args: BoundArgs, at: Span) -> TupleValue:
     each = x.dims[axis].divided_by(parts)
     if each is None:
         text = f"{x.dims[axis].full} cannot be split into {parts.size} equal parts"
-        found = tracer.report.error("WG0402", text, args.span("parts"))
-        raise Stop(found.help("`split(x, [2, 1], axis = 0)` makes parts of the sizes given"))
+        problem = tracer.report.error("WG0402", text, args.span("parts"))
+        raise Stop(problem.help("`split(x, [2, 1], axis = 0)` makes parts of the sizes given"))
     return _parts(tracer, x, axis, [each] * (parts.size if not parts.generic else 2))
 
 
@@ -163,7 +163,7 @@ def _parts(tracer: Tracer, x: Tensor, axis: int, sizes: list[Dim]) -> TupleValue
     parts: list[AnyValue] = []
     start = 0
     for dim in sizes:
-        parts.append(views.part(tracer, x, axis, start, dim))
+        parts.append(broadcasting.part(tracer, x, axis, start, dim))
         start += dim.size
     return TupleValue(tuple(parts))
 
@@ -175,11 +175,11 @@ def unbind(tracer: Tracer, args: BoundArgs, at: Span) -> TupleValue:
     count, one = x.dims[axis], Dim.literal(1)
     _limit_parts(tracer, args, "x", count)
     slices = (
-        views.part(tracer, x, axis, number, one)
+        broadcasting.part(tracer, x, axis, number, one)
         for number in range(count.size if not count.generic else 2)
     )
     dims = [*x.dims[:axis], *x.dims[axis + 1 :]]
-    return TupleValue(tuple(views.reshape(tracer, piece, dims) for piece in slices))
+    return TupleValue(tuple(broadcasting.reshape(tracer, piece, dims) for piece in slices))
 
 
 def _limit_parts(tracer: Tracer, args: BoundArgs, name: str, parts: Dim) -> None:

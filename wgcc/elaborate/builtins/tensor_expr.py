@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from math import prod
 
-from wgcc.elaborate.operators import views
+from wgcc.elaborate.operators import broadcasting
 from wgcc.elaborate.operators.broadcasting import common_dim
 from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.tracer import Tracer
@@ -113,17 +113,17 @@ class TensorExpr:
         return TensorExpr(self.tracer, self.tracer.cast(self.tensor, dtype))
 
     def reshape(self, dims: Sequence[Dim]) -> TensorExpr:
-        return TensorExpr(self.tracer, views.reshape(self.tracer, self.tensor, dims))
+        return TensorExpr(self.tracer, broadcasting.reshape(self.tracer, self.tensor, dims))
 
     def transpose(self, order: Sequence[int]) -> TensorExpr:
-        return TensorExpr(self.tracer, views.transpose(self.tracer, self.tensor, order))
+        return TensorExpr(self.tracer, broadcasting.transpose(self.tracer, self.tensor, order))
 
     def broadcast(self, dims: Sequence[Dim]) -> TensorExpr:
         return TensorExpr(self.tracer, self.tracer.broadcast(self.tensor, dims))
 
     def new_axis(self, axis: int) -> TensorExpr:
         return TensorExpr(
-            self.tracer, views.new_axis(self.tracer, self.tensor, axis % (self.rank + 1))
+            self.tracer, broadcasting.new_axis(self.tracer, self.tensor, axis % (self.rank + 1))
         )
 
 

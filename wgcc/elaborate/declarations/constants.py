@@ -1,6 +1,8 @@
-"""Dims, constants and assertions (`assert`), at the top of a file or inside a layer."""
+"""Dims, constants, conditions and assertions, and warnings about sizes."""
 
 from __future__ import annotations
+
+import re
 
 from wgcc.elaborate.declarations.signatures import coerce
 from wgcc.elaborate.report import Stop
@@ -11,6 +13,7 @@ from wgcc.elaborate.tracing.values import (
     BoolValue,
     DtypeValue,
     Failed,
+    LayerDefinition,
     ListValue,
     Number,
     Tensor,
@@ -20,7 +23,7 @@ from wgcc.elaborate.tracing.values import (
 )
 from wgcc.errors import Diagnostic
 from wgcc.syntax import ast
-from wgcc.syntax.walk import walk
+from wgcc.syntax.tree_text import walk
 
 LARGEST_DIM = 2**31 - 1
 
@@ -29,8 +32,8 @@ def declare_dim(context: Context, decl: ast.DimDecl, given: int | None = None) -
     """The size of a `dim`; `given` (by `--set`) overrides the declaration."""
     name, report = decl.name.text, context.report
     if given is None and decl.value is None:
-        found = report.error("WG0205", f"dim `{name}` has no value", decl.name)
-        found.help(f"give it one here, or build with `--set {name}=...`")
+        problem = report.error("WG0205", f"dim `{name}` has no value", decl.name)
+        problem.help(f"give it one here, or build with `--set {name}=...`")
         return FAILED
     value = Dim.literal(given) if given is not None else _written(context, decl)
     if isinstance(value, Failed):
@@ -81,9 +84,9 @@ def check_assertion(context: Context, node: ast.Assert) -> None:
         context.assertions.append((node, value))
         return
     text = f"`assert` needs a condition known at compile time, but this is {describe(value)}"
-    found = context.report.error("WG0403", text, node.condition)
+    problem = context.report.error("WG0403", text, node.condition)
     if isinstance(value, Tensor) and value.dtype == "bool":
-        found.help("assertions about values belong in a `test`; reduce them with `all(...)`")
+        problem.help("assertions about values belong in a `test`; reduce them with `all(...)`")
 
 
 def report_failed_assertion(context: Context, node: ast.Assert) -> Diagnostic:
@@ -111,3 +114,60 @@ def _is_known(value: AnyValue) -> bool:
     if isinstance(value, (TupleValue, ListValue)):
         return all(_is_known(item) for item in value.items)
     return isinstance(value, (Dim, Number, BoolValue, Text, DtypeValue))
+
+
+def is_true(context: Context, condition: ast.Expr) -> bool:
+    value = context.evaluate(condition)
+    if isinstance(value, BoolValue):
+        return value.value
+    text = f"this condition must be known at compile time, but it is {describe(value)}"
+    problem = context.report.error("WG0306", text, condition)
+    raise Stop(
+        problem.help("to choose element by element at run time use `where(condition, a, b)`")
+    )
+
+
+def lint_sizes(context: Context, definition: LayerDefinition) -> None:
+    """Once per layer of the user's own files; not for a layer that did not parse."""
+    node = definition.node
+    if id(node) in context.linted or definition.file.source in context.report.library:
+        return
+    context.linted.add(id(node))
+    pieces = list(walk(node))
+    if any(isinstance(piece, ast.Broken) for piece in pieces):
+        return
+    _report_repeated(context, definition)
+    for size in node.sizes:
+        if not any(_mentions(piece, size.text) for piece in pieces):
+            text = f"size `{size.text}` of `{definition.name}` is never used"
+            context.report.warning("WG0902", text, size)
+    for member in node.members:
+        if isinstance(member, ast.Function):
+            _report_hidden(context, definition, member)
+
+
+def _report_repeated(context: Context, definition: LayerDefinition) -> None:
+    seen: set[str] = set()
+    for size in definition.node.sizes:
+        if size.text in seen:
+            text = f"size `{size.text}` of `{definition.name}` is listed twice"
+            context.report.error("WG0204", text, size)
+        seen.add(size.text)
+
+
+def _report_hidden(context: Context, definition: LayerDefinition, function: ast.Function) -> None:
+    own = {size.text: size for size in definition.node.sizes}
+    for size in function.sizes:
+        if size.text in own:
+            text = (
+                f"size `{size.text}` of `{function.name.text}` hides the size `{size.text}` "
+                f"of `{definition.name}`"
+            )
+            problem = context.report.warning("WG0903", text, size)
+            problem.also(own[size.text].span, "hidden here")
+
+
+def _mentions(piece: ast.Syntax, name: str) -> bool:
+    if isinstance(piece, ast.String):
+        return re.search(rf"\b{re.escape(name)}\b", piece.value) is not None
+    return isinstance(piece, ast.Name) and piece.text == name

@@ -1,18 +1,46 @@
-"""`module.Layer[sizes](options)`: which layer it names, with which sizes and options."""
+"""`module.Layer[sizes](options)`: which layer it names, with which sizes and options.
+
+The arguments of a call as they are written, evaluated one by one.
+"""
 
 from __future__ import annotations
 
-from wgcc.elaborate.declarations.call_arguments import gather_arguments
+from collections.abc import Callable
+
 from wgcc.elaborate.declarations.signatures import size_of
 from wgcc.elaborate.from_pytorch import PREFIXES
-from wgcc.elaborate.from_pytorch.calls import Call
+from wgcc.elaborate.from_pytorch.calls import PytorchCall
 from wgcc.elaborate.report import Stop
-from wgcc.elaborate.tracing.arguments import Arguments, plural
+from wgcc.elaborate.tracing.arguments import Arguments, Given, plural
 from wgcc.elaborate.tracing.context import Context
 from wgcc.elaborate.tracing.foreign_calls import explain_unknown, foreign_call, is_written
 from wgcc.elaborate.tracing.values import AnyValue, Failed, LayerType, ModuleValue, describe
 from wgcc.errors import Diagnostic, Span
 from wgcc.syntax import ast
+
+
+def gather_arguments(
+    context: Context,
+    arguments: tuple[ast.Argument, ...],
+    evaluate: Callable[[ast.Expr], AnyValue] | None = None,
+) -> Arguments:
+    """`evaluate` is `context.value` unless given."""
+    evaluate = evaluate or context.value
+    positional: list[Given] = []
+    named: dict[str, Given] = {}
+    for argument in arguments:
+        value = evaluate(argument.value)
+        if argument.name is None:
+            if named:
+                text = "positional arguments come before named ones"
+                raise Stop(context.report.error("WG0214", text, argument.value))
+            positional.append(Given(value, argument.value.span))
+            continue
+        name = argument.name.text
+        if name in named:
+            context.report.error("WG0204", f"argument `{name}` is given twice", argument.name)
+        named[name] = Given(value, argument.value.span, argument.name.span)
+    return Arguments(positional, named)
 
 
 def constructed(context: Context, constructor: ast.Constructor) -> LayerType:
@@ -78,14 +106,14 @@ def _unknown(context: Context, constructor: ast.Constructor, name: str, at: Span
     options = (n for n in scope.visible() if isinstance(scope.find(n), LayerType))
     prefixed = len(path) > 1 and path[0].text in PREFIXES
     last = path[-1].text if prefixed else name
-    found = context.report.unknown("WG0202", "layer", name, [] if prefixed else options, at)
+    problem = context.report.unknown("WG0202", "layer", name, [] if prefixed else options, at)
     if prefixed and isinstance(scope.find(last), LayerType):
-        found.help(f"names have no prefix here: write `{last}`", (at, last))
+        problem.help(f"names have no prefix here: write `{last}`", (at, last))
     if constructor.arguments is not None:
         is_known = is_written(context, last)
-        call = foreign_call(context, constructor.arguments) if is_known else Call()
-        explain_unknown(context, found, last, call, constructor.span)
-    return found
+        call = foreign_call(context, constructor.arguments) if is_known else PytorchCall()
+        explain_unknown(context, problem, last, call, constructor.span)
+    return problem
 
 
 def with_arguments(
@@ -98,12 +126,12 @@ def with_arguments(
         count = len(arguments.positional)
         what = f"`{layer.definition.name}` takes {plural(len(names), 'argument')}"
         extra = arguments.positional[len(names)]
-        found = context.report.error("WG0207", f"{what}, but {count} were given", extra.span)
+        problem = context.report.error("WG0207", f"{what}, but {count} were given", extra.span)
         if node.sizes and not sizes_given:
             given = [item.span.text for item in arguments.positional[: len(node.sizes)]]
             shown = f"{layer.definition.name}[{', '.join(given)}]"
-            found.help(f"sizes go in square brackets: `{shown}`")
-        raise Stop(found)
+            problem.help(f"sizes go in square brackets: `{shown}`")
+        raise Stop(problem)
     by_position = dict(zip(names, arguments.positional, strict=False))
     options = {**layer.arguments, **by_position, **arguments.named}
     return LayerType(layer.definition, layer.sizes, options)

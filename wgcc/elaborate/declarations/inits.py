@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from math import sqrt
 
 from wgcc.effort import effort
-from wgcc.elaborate.declarations.call_arguments import gather_arguments
-from wgcc.elaborate.report import Stop
+from wgcc.elaborate.declarations.constructors import gather_arguments
+from wgcc.elaborate.report import MOST_EFFORT, Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, bind
 from wgcc.elaborate.tracing.context import FAILED, Context
 from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.traced_graph import TracedGraph
 from wgcc.elaborate.tracing.values import AnyValue, BoolValue, Number, Tensor, describe
-from wgcc.elaborate.work_limits import MOST_EFFORT
 from wgcc.errors import Span
 from wgcc.evaluate import evaluate
 from wgcc.ir.dtypes import FLOATS, LARGEST_FLOAT
@@ -46,9 +45,9 @@ FROM_FILE = "write `~ external`, and give them in a file of weights"
 def param_init(context: Context, param: ast.Param, dtype: str, dims: tuple[Dim, ...]) -> Init:
     if param.init is None:
         text = f"parameter `{param.name.text}` has no initial value"
-        found = context.report.error("WG0220", text, param.name)
+        problem = context.report.error("WG0220", text, param.name)
         advice = "add `~ normal(0.0, 0.02)` or `= 0.0`; `~ external` if a file of weights has them"
-        raise Stop(found.help(advice))
+        raise Stop(problem.help(advice))
     if param.init.drawn:
         return _distribution(context, param.init.value, dtype, dims)
     return value_init(context, param.init.value, dtype, dims)
@@ -71,14 +70,14 @@ def _computed(
 ) -> tuple[float, ...]:
     if trace.params or trace.state:
         text = "an initial value cannot depend on parameters, state or random numbers"
-        found = context.report.error("WG0220", text, expr)
-        raise Stop(found.help("random values are drawn with `~`: `~ normal(0.0, 0.02)`"))
+        problem = context.report.error("WG0220", text, expr)
+        raise Stop(problem.help("random values are drawn with `~`: `~ normal(0.0, 0.02)`"))
     graph = trace.finish("initial value", {"value": tensor.value})
     asked = effort(graph)
     if not context.budget.afford(asked):
         text = f"this initial value needs about {asked:,} steps of computation"
-        found = context.report.error("WG0220", text, expr)
-        raise Stop(found.note(f"all of them together may take {MOST_EFFORT:,}").help(FROM_FILE))
+        problem = context.report.error("WG0220", text, expr)
+        raise Stop(problem.note(f"all of them together may take {MOST_EFFORT:,}").help(FROM_FILE))
     try:
         array = evaluate(graph, {}).outputs["value"].reshape(-1)
     except ValueError as error:
@@ -101,10 +100,10 @@ def _distribution(context: Context, expr: ast.Expr, dtype: str, dims: tuple[Dim,
         text = "after `~` comes a distribution such as `normal(0.0, 0.02)`"
         raise Stop(context.report.error("WG0212", text, expr))
     if named.text not in DISTRIBUTIONS:
-        found = context.report.unknown("WG0212", "distribution", named.text, DISTRIBUTIONS, named)
-        if not found.helps:
-            found.note("distributions: " + ", ".join(sorted(DISTRIBUTIONS)))
-        raise Stop(found)
+        problem = context.report.unknown("WG0212", "distribution", named.text, DISTRIBUTIONS, named)
+        if not problem.helps:
+            problem.note("distributions: " + ", ".join(sorted(DISTRIBUTIONS)))
+        raise Stop(problem)
     if dtype not in FLOATS and named.text not in WHOLE:
         text = f"`{named.text}` draws floats, but this parameter holds {dtype}"
         raise Stop(context.report.error("WG0502", text, expr).help(FROM_FILE))

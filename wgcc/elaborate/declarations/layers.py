@@ -6,19 +6,22 @@ from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from wgcc.elaborate.declarations.conditions import is_true
-from wgcc.elaborate.declarations.constants import check_assertion, declare_const, declare_dim
+from wgcc.elaborate.declarations.constants import (
+    check_assertion,
+    declare_const,
+    declare_dim,
+    is_true,
+    lint_sizes,
+)
 from wgcc.elaborate.declarations.constructors import constructed, option_value
 from wgcc.elaborate.declarations.inits import param_init, value_init
 from wgcc.elaborate.declarations.selectors import NAMES_PER_STEP, is_short
 from wgcc.elaborate.declarations.signatures import coerce, dim_of, type_of
-from wgcc.elaborate.declarations.size_warnings import lint_sizes
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import plural
-from wgcc.elaborate.tracing.context import FAILED, Context, Replacement
+from wgcc.elaborate.tracing.context import FAILED, Context, LayerReplacement
 from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.foreign_calls import call_counterpart
-from wgcc.elaborate.tracing.scope import Scope
 from wgcc.elaborate.tracing.values import (
     AnyValue,
     Failed,
@@ -28,6 +31,7 @@ from wgcc.elaborate.tracing.values import (
     ListValue,
     OptimizerValue,
     ParamRef,
+    Scope,
     StateRef,
 )
 from wgcc.errors import Span
@@ -69,9 +73,9 @@ def _refuse_nesting(context: Context, layer: LayerType, at: Span) -> None:
     definition = layer.definition
     if not any(outer.node is definition.node for outer in context.building):
         return
-    found = context.report.error("WG0802", f"layer `{definition.name}` contains itself", at)
+    problem = context.report.error("WG0802", f"layer `{definition.name}` contains itself", at)
     cycle = [*(outer.name for outer in context.building), definition.name]
-    raise Stop(found.note(" -> ".join(cycle)))
+    raise Stop(problem.note(" -> ".join(cycle)))
 
 
 def _bind_sizes(context: Context, layer: LayerType, scope: Scope, at: Span) -> None:
@@ -80,8 +84,8 @@ def _bind_sizes(context: Context, layer: LayerType, scope: Scope, at: Span) -> N
     if len(given) != len(sizes):
         wanted = f"{plural(len(sizes), 'size')} [{', '.join(size.text for size in sizes)}]"
         text = f"`{definition.name}` takes {wanted if sizes else 'no sizes'}"
-        found = context.report.error("WG0206", text, at, f"{len(given)} given")
-        raise Stop(found.also(definition.node.name.span, "defined here"))
+        problem = context.report.error("WG0206", text, at, f"{len(given)} given")
+        raise Stop(problem.also(definition.node.name.span, "defined here"))
     for size, dim in zip(sizes, given, strict=True):
         scope.bind(size.text, dim)
 
@@ -93,9 +97,9 @@ def _bind_options(context: Context, layer: LayerType, scope: Scope, at: Span) ->
         if key not in names:
             where = given.name_span or given.span
             what = f"argument of `{name}`:"
-            found = context.report.unknown("WG0207", what, key, names, where, "no such argument")
+            problem = context.report.unknown("WG0207", what, key, names, where, "no such argument")
             if names:
-                found.note(f"`{name}` takes ({', '.join(names)})")
+                problem.note(f"`{name}` takes ({', '.join(names)})")
     for parameter in parameters:
         with context.within(scope, ""):
             value = _option(context, layer, parameter, at)
@@ -151,7 +155,7 @@ class _Members:
         if isinstance(member, ast.Replace):
             for selector in member.selectors:
                 pattern = self._path(selector.value)
-                found = Replacement(pattern, selector, member.constructor, scope)
+                found = LayerReplacement(pattern, selector, member.constructor, scope)
                 if is_short(self.context, selector):
                     self.context.parts.replacements.append(found)
         elif isinstance(member, ast.Dims):
@@ -171,8 +175,8 @@ class _Members:
             definition = self.layer.definition
             kind = "model" if self.is_model else "layer"
             text = f"`{name.text}` is defined twice in {kind} `{definition.name}`"
-            found = self.context.report.error("WG0204", text, name, "second definition")
-            found.also(self.places[name.text], "first definition")
+            problem = self.context.report.error("WG0204", text, name, "second definition")
+            problem.also(self.places[name.text], "first definition")
             return
         self.places[name.text] = name.span
         self.layer.scope.bind(name.text, value)
@@ -192,14 +196,14 @@ class _Members:
         if isinstance(member.value, ast.Call) and name.text not in MODEL_SETTINGS:
             self._report_layer(member, member.value)
         elif not self.is_model:
-            found = report.error("WG0210", f"a layer has no setting `{name.text}`", name)
-            found.help(
+            problem = report.error("WG0210", f"a layer has no setting `{name.text}`", name)
+            problem.help(
                 "declare a constant with `const`, a tensor with `param` or `state`, "
                 "a sub-layer with `name: Layer[...]`"
             )
         elif name.text not in MODEL_SETTINGS:
-            found = report.unknown("WG0210", "model setting", name.text, MODEL_SETTINGS, name)
-            found.note("model settings: " + ", ".join(sorted(MODEL_SETTINGS)))
+            problem = report.unknown("WG0210", "model setting", name.text, MODEL_SETTINGS, name)
+            problem.note("model settings: " + ", ".join(sorted(MODEL_SETTINGS)))
         elif self.is_root:
             self.context.parts.settings[name.text] = member.value
 
@@ -207,11 +211,11 @@ class _Members:
         """`fc = nn.Linear(3, 4)`"""
         context, name = self.context, member.name.text
         what = "model" if self.is_model else "layer"
-        found = context.report.error("WG0210", f"a {what} has no setting `{name}`", member.name)
+        problem = context.report.error("WG0210", f"a {what} has no setting `{name}`", member.name)
         known = call_counterpart(context, call)
         shown = known or "Layer[...]"
         edits = ((member.span, f"{name}: {known}"),) if known else ()
-        found.help(f"declare a sub-layer with a colon: `{name}: {shown}`", *edits)
+        problem.help(f"declare a sub-layer with a colon: `{name}: {shown}`", *edits)
 
     def param(self, member: ast.Param) -> None:
         context = self.context
@@ -221,9 +225,9 @@ class _Members:
         frozen = self.frozen or member.frozen
         if dtype not in FLOATS and not frozen:
             text = f"a parameter that is trained must hold floats, not {dtype}"
-            found = context.report.error("WG0502", text, member.type)
-            found.help(f"weights that stay as they are: `frozen param {member.name.text}: …`")
-            raise Stop(found.help("values that an entry changes: `state`"))
+            problem = context.report.error("WG0502", text, member.type)
+            problem.help(f"weights that stay as they are: `frozen param {member.name.text}: …`")
+            raise Stop(problem.help("values that an entry changes: `state`"))
         path, span = self._path(member.name.text), member.name.span
         ref = ParamRef(
             path,
@@ -291,7 +295,7 @@ class _Members:
         return instantiate(context, layer, path, frozen, constructor.span, member.remat)
 
     def _replaced(
-        self, old: LayerType, replacement: Replacement, path: str, remat: bool
+        self, old: LayerType, replacement: LayerReplacement, path: str, remat: bool
     ) -> AnyValue:
         """Keeps sizes and options of the old layer; `frozen` is as the new layer declares it."""
         context = self.context

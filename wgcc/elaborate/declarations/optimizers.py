@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from wgcc.elaborate.declarations.conditions import is_true
+from wgcc.elaborate.declarations.constants import is_true
 from wgcc.elaborate.declarations.selectors import select
 from wgcc.elaborate.report import Place, Stop
 from wgcc.elaborate.tracing.context import Context
 from wgcc.elaborate.tracing.dims import Dim, product
-from wgcc.elaborate.tracing.scope import Scope
 from wgcc.elaborate.tracing.values import (
     AnyValue,
     BoolValue,
     ListValue,
     Number,
     OptimizerValue,
+    Scope,
     StateRef,
     Tensor,
     Text,
@@ -29,7 +29,7 @@ from wgcc.ir.state_names import STEP, OptimizerState
 from wgcc.ops.optimizers import OPTIMIZERS
 from wgcc.ops.optimizers.kind import GROUP_SETTINGS, SETTINGS, OptimizerKind
 from wgcc.syntax import ast
-from wgcc.syntax.walk import walk
+from wgcc.syntax.tree_text import walk
 
 Chosen = float | int | bool | str | tuple[float, ...]
 # How many numbers a setting of this form has.
@@ -37,7 +37,7 @@ _TUPLES = {"pair": (2, "two"), "triple": (3, "three")}
 
 
 @dataclass
-class Settings:
+class WrittenSettings:
     """`known` at compile time; `dynamic` are f32 scalars of the graph."""
 
     known: dict[str, Chosen] = field(default_factory=dict)
@@ -57,8 +57,8 @@ def check_optimizer(context: Context, optimizer: OptimizerValue) -> None:
     node, report = optimizer.node, context.report
     before = len(report.diagnostics.errors)
     if node.kind.text not in OPTIMIZERS:
-        found = report.unknown("WG0218", "optimizer", node.kind.text, OPTIMIZERS, node.kind)
-        found.note("optimizers: " + ", ".join(sorted(OPTIMIZERS)))
+        problem = report.unknown("WG0218", "optimizer", node.kind.text, OPTIMIZERS, node.kind)
+        problem.note("optimizers: " + ", ".join(sorted(OPTIMIZERS)))
         return
     with context.scratch():
         settings = settings_of(context, optimizer)
@@ -71,15 +71,15 @@ def check_optimizer(context: Context, optimizer: OptimizerValue) -> None:
     damaged = any(isinstance(item, ast.Broken) for item in node.items) or not complete
     optimizer.usable = len(report.diagnostics.errors) == before and not damaged
     if "lr" not in names and optimizer.usable:
-        found = report.error(
+        problem = report.error(
             "WG0218", f"optimizer `{optimizer.name}` has no learning rate", node.name
         )
-        found.help("add `lr = 1e-3`")
+        problem.help("add `lr = 1e-3`")
         optimizer.usable = False
 
 
 def check_nesterov(
-    context: Context, optimizer: OptimizerValue, settings: Settings, at: Place
+    context: Context, optimizer: OptimizerValue, settings: WrittenSettings, at: Place
 ) -> None:
     """As in PyTorch."""
     known = {**OPTIMIZERS[optimizer.node.kind.text].defaults, **settings.known}
@@ -88,9 +88,9 @@ def check_nesterov(
         context.report.error("WG0218", text, at)
 
 
-def settings_of(context: Context, optimizer: OptimizerValue) -> Settings:
+def settings_of(context: Context, optimizer: OptimizerValue) -> WrittenSettings:
     """The settings, evaluated in the current graph; wrong ones are reported and left out."""
-    settings, scope = Settings(), Scope(optimizer.scope)
+    settings, scope = WrittenSettings(), Scope(optimizer.scope)
     with context.within(scope, optimizer.name):
         if any(
             isinstance(piece, ast.Name) and piece.text == "step" for piece in walk(optimizer.node)
@@ -108,14 +108,14 @@ def require_setting(context: Context, optimizer: OptimizerValue, name: str, at: 
     if name in settings:
         return
     what = f"setting of {kind}:"
-    found = context.report.unknown("WG0218", what, name, settings, at, "no such setting")
-    raise Stop(found.note(f"{kind} takes " + ", ".join(sorted(settings))))
+    problem = context.report.unknown("WG0218", what, name, settings, at, "no such setting")
+    raise Stop(problem.note(f"{kind} takes " + ", ".join(sorted(settings))))
 
 
 def put_setting(
     context: Context,
     optimizer: OptimizerValue,
-    settings: Settings,
+    settings: WrittenSettings,
     name: str,
     value: AnyValue,
     at: Place,
@@ -144,7 +144,7 @@ def step_number(context: Context, optimizer: OptimizerValue) -> Tensor:
 
 
 def _evaluate(
-    context: Context, optimizer: OptimizerValue, settings: Settings, item: ast.Setting
+    context: Context, optimizer: OptimizerValue, settings: WrittenSettings, item: ast.Setting
 ) -> None:
     name = item.name.text
     try:
@@ -243,10 +243,10 @@ def _check_group(context: Context, optimizer: OptimizerValue, group: ast.Group) 
 def _group_setting(context: Context, item: ast.Setting) -> dict[str, float]:
     name = item.name.text
     if name not in GROUP_SETTINGS:
-        found = context.report.unknown(
+        problem = context.report.unknown(
             "WG0218", "group setting", name, GROUP_SETTINGS, item.name, "no such setting"
         )
-        found.note("a group can set " + ", ".join(GROUP_SETTINGS))
+        problem.note("a group can set " + ", ".join(GROUP_SETTINGS))
         return {}
     try:
         return {name: _number(context, name, context.evaluate(item.value), item.value)}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase, translate
 
 from wgcc.elaborate.report import Stop
-from wgcc.elaborate.tracing.context import Context, Replacement
+from wgcc.elaborate.tracing.context import Context, LayerReplacement
 from wgcc.errors import Diagnostic
 from wgcc.syntax import ast
 
@@ -38,14 +38,14 @@ def is_short(context: Context, selector: ast.String) -> bool:
     return False
 
 
-def report_unmatched(context: Context, replacement: Replacement) -> None:
+def report_unmatched(context: Context, replacement: LayerReplacement) -> None:
     """Report a `replace` that matched no layer."""
     selector = replacement.selector
-    found = context.report.error("WG0219", f'no layer matches "{selector.value}"', selector)
+    problem = context.report.error("WG0219", f'no layer matches "{selector.value}"', selector)
     near = context.report.meant(selector.value.replace("*", "0"), _layers(context))
     if near:
         best = re.sub(r"\.\d+(?=\.|$)", ".*", near[0])
-        found.help(f'did you mean "{best}"?', (selector.span, f'"{best}"'))
+        problem.help(f'did you mean "{best}"?', (selector.span, f'"{best}"'))
 
 
 def _layers(context: Context) -> Iterator[str]:
@@ -63,15 +63,15 @@ def listing(names: Iterable[str], most: int = 3) -> str:
 
 def _no_parameter(context: Context, selector: ast.String, names: list[str]) -> Diagnostic:
     pattern = selector.value
-    found = context.report.error("WG0219", f'no parameter matches "{pattern}"', selector)
+    problem = context.report.error("WG0219", f'no parameter matches "{pattern}"', selector)
     shown = ", ".join(names[:SHOWN]) + (
         f", ... ({len(names)} in all)" if len(names) > SHOWN else ""
     )
-    found.note(f"parameters: {shown}" if names else "this model has no parameters")
+    problem.note(f"parameters: {shown}" if names else "this model has no parameters")
     best = _meant(context, pattern, names)
     if best:
-        found.help(f'did you mean "{best}"?', (selector.span, f'"{best}"'))
-    return found
+        problem.help(f'did you mean "{best}"?', (selector.span, f'"{best}"'))
+    return problem
 
 
 def _meant(context: Context, pattern: str, names: list[str]) -> str:

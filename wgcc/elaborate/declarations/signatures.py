@@ -65,11 +65,11 @@ def dtype_of(context: Context, name: ast.Identifier) -> str:
         return value.name
     scope = context.scope
     aliases = (n for n in scope.visible() if isinstance(scope.find(n), DtypeValue))
-    found = context.report.unknown("WG0203", "type", name.text, chain(DTYPES, aliases), name)
+    problem = context.report.unknown("WG0203", "type", name.text, chain(DTYPES, aliases), name)
     if name.text in FOREIGN_DTYPES:
-        found.helps.clear()
-        found.help(f"write `{FOREIGN_DTYPES[name.text]}`", (name.span, FOREIGN_DTYPES[name.text]))
-    raise Stop(found)
+        problem.helps.clear()
+        problem.help(f"write `{FOREIGN_DTYPES[name.text]}`", (name.span, FOREIGN_DTYPES[name.text]))
+    raise Stop(problem)
 
 
 def dim_of(context: Context, expr: ast.Expr) -> Dim:
@@ -362,11 +362,11 @@ def _wrong_result(
     shown = ", ".join("_" if dim is None else str(dim) for dim in wanted)
     text = f"{dtype}[{shown}]" if wanted else dtype
     message = f"{what} must be {text}, but this is {value}"
-    found = context.report.error("WG0407", message, place(at), str(value))
-    found.also(type_.span, "declared here")
+    problem = context.report.error("WG0407", message, place(at), str(value))
+    problem.also(type_.span, "declared here")
     note = sizes_note([dim for dim in wanted if dim is not None], value.dims)
     if note:
-        found.note(note)
+        problem.note(note)
     if value.dtype != dtype and len(wanted) == value.rank:
-        found.help(f"convert it: `{dtype}(...)`")
-    return found
+        problem.help(f"convert it: `{dtype}(...)`")
+    return problem

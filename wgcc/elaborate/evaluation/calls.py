@@ -8,7 +8,7 @@ from wgcc.elaborate.declarations.optimizers import step_number
 from wgcc.elaborate.evaluation.foreign import report_foreign_method
 from wgcc.elaborate.evaluation.functions import call_function
 from wgcc.elaborate.operators import arithmetic
-from wgcc.elaborate.operators.numbers import plain
+from wgcc.elaborate.operators.operands import plain
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import Arguments, Given, bind
 from wgcc.elaborate.tracing.context import Context, has_failed
@@ -51,10 +51,10 @@ def call(context: Context, function: AnyValue, arguments: Arguments, at: Span) -
         return _create(context, function, arguments, at)
     if isinstance(function, DtypeValue):
         return _convert(context, function.name, arguments, at)
-    found = context.report.error("WG0217", f"{describe(function)} cannot be called", at)
+    problem = context.report.error("WG0217", f"{describe(function)} cannot be called", at)
     if isinstance(function, ListValue):
-        found.help("iterate over it: `for block in blocks { x = block(x) }`")
-    raise Stop(found)
+        problem.help("iterate over it: `for block in blocks { x = block(x) }`")
+    raise Stop(problem)
 
 
 def callable_member(context: Context, node: ast.Call) -> tuple[AnyValue, Given | None]:
@@ -99,12 +99,12 @@ def member(context: Context, value: AnyValue, name: ast.Identifier) -> AnyValue:
         return _optimizer_member(context, value, name)
     if isinstance(value, ListValue):
         text = f"this is a list of {len(value.items)}, which has no member `{name.text}`"
-        found = report.error("WG0213", text, name)
-        raise Stop(found.help("select one with `[0]`, or iterate over them with `for`"))
+        problem = report.error("WG0213", text, name)
+        raise Stop(problem.help("select one with `[0]`, or iterate over them with `for`"))
     tensor = context.read(value)
     whose = "a tensor" if isinstance(tensor, Tensor) else describe(value)
-    found = report.error("WG0213", f"{whose} has no member `{name.text}`", name)
-    raise Stop(found)
+    problem = report.error("WG0213", f"{whose} has no member `{name.text}`", name)
+    raise Stop(problem)
 
 
 def _one_of(
@@ -165,11 +165,11 @@ def _call_layer(context: Context, layer: LayerValue, arguments: Arguments, at: S
         text = f"`forward` of layer `{name}` is not a function"
         raise Stop(context.report.error("WG0216", text, at))
     text = f"layer `{name}` has no `forward`, so it cannot be called"
-    found = context.report.error("WG0216", text, at)
+    problem = context.report.error("WG0216", text, at)
     functions = [key for key, value in members.items() if isinstance(value, FunctionValue)]
     if functions:
-        found.help("it has " + ", ".join(f"`{function}`" for function in functions))
-    raise Stop(found)
+        problem.help("it has " + ", ".join(f"`{function}`" for function in functions))
+    raise Stop(problem)
 
 
 def _create(context: Context, layer: LayerType, arguments: Arguments, at: Span) -> AnyValue:
@@ -177,9 +177,9 @@ def _create(context: Context, layer: LayerType, arguments: Arguments, at: Span) 
     name = layer.definition.name
     if not context.in_test:
         text = f"layer `{name}` is created in the middle of a computation"
-        found = context.report.error("WG0215", text, at)
+        problem = context.report.error("WG0215", text, at)
         advice = f"declare it as a member, `name: {name}[...]`, and call it by that name"
-        raise Stop(found.help(f"{advice}: parameters need a name"))
+        raise Stop(problem.help(f"{advice}: parameters need a name"))
     complete = with_arguments(context, layer, arguments, sizes_given=layer.sizes is not None)
     return instantiate(context, complete, context.fresh_path(name.lower()), False, at)
 

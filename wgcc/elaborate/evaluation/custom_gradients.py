@@ -13,11 +13,11 @@ from wgcc.elaborate.evaluation.statements import run_block
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import plural
 from wgcc.elaborate.tracing.context import Context
-from wgcc.elaborate.tracing.scope import Scope
 from wgcc.elaborate.tracing.values import (
     AnyValue,
     Failed,
     FunctionValue,
+    Scope,
     Tensor,
     TupleValue,
 )
@@ -128,9 +128,9 @@ class CustomGradient:
                 if ref is None or ref.frozen or value in given or OPS[node.op].stops_gradient:
                     continue
                 text = f"the gradient of `{self.function.name}` leaves out parameter `{ref.path}`"
-                found = report.error("WG0316", text, self.gradient)
-                found.also(node.span or ref.span, "it is used here")
-                raise Stop(found.help("make it an argument, or use `stop_grad(...)` of it"))
+                problem = report.error("WG0316", text, self.gradient)
+                problem.also(node.span or ref.span, "it is used here")
+                raise Stop(problem.help("make it an argument, or use `stop_grad(...)` of it"))
 
 
 def _leaves(value: AnyValue) -> Iterator[AnyValue]:

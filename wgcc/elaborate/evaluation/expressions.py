@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wgcc.elaborate.declarations.call_arguments import gather_arguments
-from wgcc.elaborate.declarations.conditions import is_true
-from wgcc.elaborate.declarations.constructors import gather_options
+from wgcc.elaborate.declarations.constants import is_true
+from wgcc.elaborate.declarations.constructors import gather_arguments, gather_options
 from wgcc.elaborate.declarations.signatures import size_of
 from wgcc.elaborate.evaluation.calls import call, callable_member, member
 from wgcc.elaborate.evaluation.foreign import (
@@ -69,13 +68,13 @@ def _unknown_name(context: Context, node: ast.Name) -> Diagnostic:
     if context.scope.awaits(node.text):
         text = f"`{node.text}` is used before the line that defines it"
         return context.report.error("WG0201", text, node)
-    found = context.report.unknown(
+    problem = context.report.unknown(
         "WG0201", "name", node.text, context.scope.visible(), node, "not found in this scope"
     )
     if node.text in NAMES_OF_OTHER_LANGUAGES:
-        found.helps.clear()
-        found.help(NAMES_OF_OTHER_LANGUAGES[node.text])
-    return found
+        problem.helps.clear()
+        problem.help(NAMES_OF_OTHER_LANGUAGES[node.text])
+    return problem
 
 
 def _if(context: Context, node: ast.IfExpr) -> AnyValue:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wgcc.elaborate.from_pytorch import LAYERS, counterpart
-from wgcc.elaborate.from_pytorch.calls import Call
+from wgcc.elaborate.from_pytorch.calls import PytorchCall
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.context import Context
 from wgcc.elaborate.tracing.foreign_calls import (
@@ -66,8 +66,8 @@ def report_foreign_method(context: Context, node: ast.Call, value: AnyValue) -> 
     name = member.name.text
     if isinstance(value, OptimizerValue) and name in _OPTIMIZER_CALLS:
         text = f"an optimizer has no function `{name}`"
-        found = context.report.error("WG0213", text, member.name)
-        raise Stop(found.help(_OPTIMIZER_CALLS[name].format(value.name)))
+        problem = context.report.error("WG0213", text, member.name)
+        raise Stop(problem.help(_OPTIMIZER_CALLS[name].format(value.name)))
     if isinstance(context.read(value), Tensor) and _is_unknown(context, name):
         _report(context, node, name, member.name.span, member.value)
 
@@ -82,21 +82,21 @@ def _report(
     whole: Span | None = None,
 ) -> None:  # fmt: skip
     is_known = is_written(context, name)
-    call = foreign_call(context, node.arguments, first) if is_known else Call()
+    call = foreign_call(context, node.arguments, first) if is_known else PytorchCall()
     known = context.scope.find(name)
     if isinstance(known, (Builtin, FunctionValue, LayerType)):
-        found = context.report.error("WG0201", f"`{at.text}`: names have no prefix here", at)
-        found.help(f"write `{name}`", (at, name))
+        problem = context.report.error("WG0201", f"`{at.text}`: names have no prefix here", at)
+        problem.help(f"write `{name}`", (at, name))
         if isinstance(known, FunctionValue):
-            raise Stop(found)
+            raise Stop(problem)
     else:
         visible = context.scope.visible()
-        found = context.report.unknown("WG0201", "function", name, visible, at)
+        problem = context.report.unknown("WG0201", "function", name, visible, at)
     if name in LAYERS:
-        explain_layer(found, name, call)
+        explain_layer(problem, name, call)
     else:
-        explain_unknown(context, found, name, call, whole or node.span)
-    raise Stop(found)
+        explain_unknown(context, problem, name, call, whole or node.span)
+    raise Stop(problem)
 
 
 def explain_failed_call(
@@ -117,16 +117,16 @@ def explain_member(context: Context, node: ast.Member, value: AnyValue) -> None:
     name = node.name.text
     if not isinstance(context.read(value), Tensor):
         return
-    found = context.report.error("WG0213", f"a tensor has no member `{name}`", node.name)
+    problem = context.report.error("WG0213", f"a tensor has no member `{name}`", node.name)
     if name in TENSOR_MEMBERS:
         code = TENSOR_MEMBERS[name].format(node.value.span.text)
-        found.help(f"write `{code}`", (node.span, code))
+        problem.help(f"write `{code}`", (node.span, code))
     elif name in _MEMBER_REMARKS:
-        found.help(_MEMBER_REMARKS[name])
+        problem.help(_MEMBER_REMARKS[name])
     elif counterpart(name) is not None:
         call = foreign_call(context, (), node.value)
-        explain_unknown(context, found, name, call, node.span)
-    raise Stop(found)
+        explain_unknown(context, problem, name, call, node.span)
+    raise Stop(problem)
 
 
 def report_prefixed(context: Context, node: ast.Member) -> None:
@@ -134,15 +134,15 @@ def report_prefixed(context: Context, node: ast.Member) -> None:
     if not is_prefixed(context, node):
         return
     name = node.name.text
-    found = context.report.error("WG0201", f"`{node.span.text}`: names have no prefix here", node)
+    problem = context.report.error("WG0201", f"`{node.span.text}`: names have no prefix here", node)
     known = counterpart(name)
     if context.scope.find(name) is not None:
-        found.help(f"write `{name}`", (node.span, name))
+        problem.help(f"write `{name}`", (node.span, name))
     elif known is not None:
-        found.help(f"coming from PyTorch: {known.advice()}")
+        problem.help(f"coming from PyTorch: {known.advice()}")
     else:
-        found.help("built-in functions and constants need no prefix: write `relu(x)`, `pi`")
-    raise Stop(found)
+        problem.help("built-in functions and constants need no prefix: write `relu(x)`, `pi`")
+    raise Stop(problem)
 
 
 def report_none_in_index(context: Context, node: ast.Index) -> None:
@@ -150,10 +150,10 @@ def report_none_in_index(context: Context, node: ast.Index) -> None:
     nones = [item for item in node.items if isinstance(item, ast.Name) and item.text == "None"]
     if not nones or context.scope.find("None") is not None:
         return
-    found = context.report.error("WG0201", "a new axis is not written `None`", nones[0])
+    problem = context.report.error("WG0201", "a new axis is not written `None`", nones[0])
     inside = ", ".join("new" if item in nones else item.span.text for item in node.items)
     edits = [(item.span, "new") for item in nones]
-    raise Stop(found.help(f"write `{node.value.span.text}[{inside}]`", *edits))
+    raise Stop(problem.help(f"write `{node.value.span.text}[{inside}]`", *edits))
 
 
 def explain_extremes(context: Context, found: Diagnostic, node: ast.Expr, count: int) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from wgcc.elaborate.declarations.signatures import (
     Signature,
@@ -11,23 +12,24 @@ from wgcc.elaborate.declarations.signatures import (
     match_type,
 )
 from wgcc.elaborate.evaluation.custom_gradients import CustomGradient
-from wgcc.elaborate.evaluation.remat import remat_region
 from wgcc.elaborate.evaluation.statements import return_help, run_block
 from wgcc.elaborate.report import Place, Stop
 from wgcc.elaborate.tracing.arguments import Arguments, Given, plural
 from wgcc.elaborate.tracing.context import Context
-from wgcc.elaborate.tracing.scope import Scope
 from wgcc.elaborate.tracing.values import (
     FAILED,
     AnyValue,
     Failed,
     FunctionValue,
     LayerValue,
+    ListValue,
+    Scope,
+    Tensor,
     TupleValue,
 )
 from wgcc.errors import Span
 from wgcc.syntax import ast
-from wgcc.syntax.walk import walk
+from wgcc.syntax.tree_text import walk
 
 
 def call_function(
@@ -109,9 +111,9 @@ def _refuse_recursion(context: Context, function: FunctionValue, at: Span) -> No
     same = (outer for outer in context.functions if outer.node is function.node)
     if not any(outer.owner is function.owner for outer in same):
         return
-    found = context.report.error("WG0801", f"`{function.name}` calls itself", at)
+    problem = context.report.error("WG0801", f"`{function.name}` calls itself", at)
     reason = "every program must finish in a fixed number of steps"
-    raise Stop(found.note(f"{reason}, so functions may not be recursive"))
+    raise Stop(problem.note(f"{reason}, so functions may not be recursive"))
 
 
 def _by_parameter(
@@ -127,8 +129,8 @@ def _by_parameter(
         at = argument.name_span or argument.span
         if name not in names:
             what = f"argument of `{shown}`:"
-            found = context.report.unknown("WG0207", what, name, names, at, "no such argument")
-            raise Stop(found.note(f"`{shown}` takes ({', '.join(names)})"))
+            problem = context.report.unknown("WG0207", what, name, names, at, "no such argument")
+            raise Stop(problem.note(f"`{shown}` takes ({', '.join(names)})"))
         if name in given:
             text = f"argument `{name}` of `{shown}` is given twice"
             raise Stop(context.report.error("WG0207", text, at))
@@ -161,8 +163,8 @@ def _require_sizes(context: Context, node: ast.Function, signature: Signature) -
             continue
         context.scope.bind(size.text, FAILED)
         text = f"the size `{size.text}` of `{node.name.text}` cannot be inferred from its arguments"
-        found = context.report.error("WG0420", text, size)
-        found.help(f"use it in an argument's type, e.g. `x: f32[{size.text}]`, or remove it")
+        problem = context.report.error("WG0420", text, size)
+        problem.help(f"use it in an argument's type, e.g. `x: f32[{size.text}]`, or remove it")
 
 
 def _run(context: Context, function: FunctionValue, signature: Signature) -> AnyValue:
@@ -177,9 +179,9 @@ def _run(context: Context, function: FunctionValue, signature: Signature) -> Any
             if any(isinstance(piece, ast.Broken) for piece in walk(node)):
                 raise Stop
             text = f"`{function.name}` never returns its result"
-            found = context.report.error("WG0601", text, node.name)
-            found.also(node.result.span, "a result is declared here")
-            raise Stop(return_help(found, node))
+            problem = context.report.error("WG0601", text, node.name)
+            problem.also(node.result.span, "a result is declared here")
+            raise Stop(return_help(problem, node))
         return TupleValue()
     if isinstance(returned.value, Failed):
         raise Stop
@@ -193,3 +195,55 @@ def _prefix(context: Context, function: FunctionValue) -> str:
     if function.owner is not None:
         return function.owner.path
     return f"{context.prefix}.{function.name}" if context.prefix else function.name
+
+
+class RematRegion:
+    """`number` is None if nothing is marked."""
+
+    def __init__(self, context: Context, number: int | None) -> None:
+        self.context = context
+        self.number = number
+
+    def arguments(self, function: FunctionValue) -> None:
+        scope = self.context.scope
+        for parameter in function.node.values:
+            name = parameter.name.text
+            scope.bind(name, self._marked(scope.names[name], is_end=False))
+
+    def results(self, value: AnyValue) -> AnyValue:
+        return self._marked(value, is_end=True)
+
+    def _marked(self, value: AnyValue, is_end: bool) -> AnyValue:
+        if self.number is None:
+            return value
+        if isinstance(value, Tensor):
+            return self.context.emit(
+                "remat",
+                value,
+                dims=value.dims,
+                dtype=value.dtype,
+                region=self.number,
+                is_end=is_end,
+            )
+        if isinstance(value, TupleValue):
+            return TupleValue(tuple(self._marked(item, is_end) for item in value.items))
+        if isinstance(value, ListValue):
+            return ListValue(tuple(self._marked(item, is_end) for item in value.items))
+        return value
+
+
+@contextmanager
+def remat_region(context: Context, function: FunctionValue) -> Iterator[RematRegion]:
+    """The call of a `remat` layer, after its arguments are bound. Nested ones are not marked."""
+    wanted = function.owner is not None and function.owner.remat
+    if not wanted or context.in_remat:
+        yield RematRegion(context, None)
+        return
+    context.remat_regions += 1
+    context.in_remat = True
+    try:
+        region = RematRegion(context, context.remat_regions)
+        region.arguments(function)
+        yield region
+    finally:
+        context.in_remat = False

@@ -1,4 +1,4 @@
-"""Ranges, and the values that a `for` iterates over."""
+"""What `for` iterates over, and the rounds of a loop written out."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Sequence
 
 from wgcc.elaborate.declarations.signatures import dim_of
 from wgcc.elaborate.report import Stop
+from wgcc.elaborate.tracing.arguments import as_sequence
 from wgcc.elaborate.tracing.context import Context
 from wgcc.elaborate.tracing.dims import Dim
-from wgcc.elaborate.tracing.sequences import as_sequence
 from wgcc.elaborate.tracing.values import (
     AnyValue,
     RangeValue,
     describe,
 )
 from wgcc.errors import Diagnostic
+from wgcc.ir.graph import Node
 from wgcc.syntax import ast
 
 MOST_ITERATIONS = 4096
@@ -32,15 +33,15 @@ def range_value(context: Context, node: ast.Range) -> RangeValue:
 
 def _backward(context: Context, node: ast.Range, low: Dim, high: Dim) -> Diagnostic:
     text = f"this range runs backward, from {low.full} to {high.full}, so it would be empty"
-    found = context.report.error("WG0308", text, node)
-    found.note("a range counts up from its first number and ends before its second")
+    problem = context.report.error("WG0308", text, node)
+    problem.note("a range counts up from its first number and ends before its second")
     # `T - 1..0` is meant to reach 0; `T - 1..-1`, as in Python, ends before its last number.
     first = high + Dim.literal(1) if high.size < 0 else high
     upward = f"{first}..{low + Dim.literal(1)}"
     step = node.step.span.text if node.step is not None else "-1"
     down = f"{upward} step {step}"
     choice = f"`reversed({upward})` or `{down}`" if step == "-1" else f"`{down}`"
-    return found.help(f"to count down, write {choice}", (node.span, down))
+    return problem.help(f"to count down, write {choice}", (node.span, down))
 
 
 def _step(context: Context, node: ast.Range) -> int:
@@ -69,3 +70,42 @@ def iterations(context: Context, node: ast.For) -> Sequence[AnyValue]:
     if isinstance(sequence, RangeValue):
         return [Dim.literal(number) for number in sequence.numbers]
     return sequence.items
+
+
+MANY = 64
+
+
+class LoopRounds:
+    """What the rounds of a loop append to the graph."""
+
+    def __init__(self, context: Context, node: ast.For, items: Sequence[AnyValue]) -> None:
+        self.context, self.node, self.items = context, node, items
+        self._nodes = context.trace.builder.nodes
+        self._starts: list[int] = []
+
+    def begin(self) -> None:
+        self._starts.append(len(self._nodes))
+
+    def end(self) -> None:
+        """The first round may differ: it gets the values from before the loop."""
+        count = len(self._starts)
+        # Layers and parameters differ from round to round: only numbers are considered.
+        if count <= MANY or self.context.generic or not isinstance(self.items[0], Dim):
+            return
+        ends = [*self._starts[1:], len(self._nodes)]
+        forms = {
+            tuple(map(_form, self._nodes[start:end]))
+            for start, end in list(zip(self._starts, ends, strict=True))[1:]
+        }
+        if len(forms) > 1 or not next(iter(forms)):
+            return
+        text = f"this loop is unrolled: the program has {count} copies of its body"
+        problem = self.context.report.warning("WG0905", text, self.node.iterable)
+        problem.help(
+            "compile the body once, as a function of its state and what it loops over: "
+            "`state, ys = scan(body, state, xs)`"
+        )
+
+
+def _form(node: Node) -> tuple[object, ...]:
+    return (node.op, *(value.type for value in (*node.inputs, *node.outputs)))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wgcc.elaborate.declarations.call_arguments import gather_arguments
+from wgcc.elaborate.declarations.constructors import gather_arguments
 from wgcc.elaborate.declarations.optimizers import (
-    Settings,
+    WrittenSettings,
     check_nesterov,
     put_setting,
     require_setting,
@@ -64,8 +64,8 @@ def _optimizer(context: Context, node: ast.Minimize) -> OptimizerValue:
         raise Stop(context.report.error("WG0305", text, node.optimizer))
     if context.parts.optimizers.get(optimizer.name) is not optimizer:
         text = f"`{named.span.text}` is declared in a sub-layer, so this model cannot use it"
-        found = context.report.error("WG0305", text, node.optimizer)
-        raise Stop(found.help("declare an optimizer in this model"))
+        problem = context.report.error("WG0305", text, node.optimizer)
+        raise Stop(problem.help("declare an optimizer in this model"))
     return optimizer
 
 
@@ -74,10 +74,10 @@ def _one_number(context: Context, node: ast.Minimize, loss: object) -> Tensor:
         return loss
     text = f"the value to minimize must be one number, but this is {describe(loss)}"
     label = str(loss) if isinstance(loss, Tensor) else ""
-    found = context.report.error("WG0305", text, node.value, label)
+    problem = context.report.error("WG0305", text, node.value, label)
     if isinstance(loss, Tensor) and loss.dims:
-        found.help("reduce it first, e.g. `mean(...)`")
-    raise Stop(found)
+        problem.help("reduce it first, e.g. `mean(...)`")
+    raise Stop(problem)
 
 
 def _chosen(context: Context, node: ast.Minimize, loss: Tensor) -> list[ParamRef]:
@@ -106,9 +106,9 @@ def _refuse_f16(context: Context, node: ast.Minimize, paths: list[str]) -> None:
     if not paths:
         return
     text = f"an optimizer trains f32 parameters, but this one would change f16 {listing(paths)}"
-    found = context.report.error("WG0314", text, node)
+    problem = context.report.error("WG0314", text, node)
     advice = "declare them f32; `precision = f16` stores activations as f16 beside f32 parameters"
-    raise Stop(found.help(advice))
+    raise Stop(problem.help(advice))
 
 
 def _refuse_axes(
@@ -119,9 +119,9 @@ def _refuse_axes(
     if kind.axes is None or not others:
         return
     text = f"{kind.name} trains matrices, but this one would change {listing(others)}"
-    found = context.report.error("WG0314", text, node)
+    problem = context.report.error("WG0314", text, node)
     advice = "declare another optimizer for those: `minimize ... with other over"
-    raise Stop(found.help(f'{advice} "{others[0]}"`, and the matrices with `over`, too'))
+    raise Stop(problem.help(f'{advice} "{others[0]}"`, and the matrices with `over`, too'))
 
 
 def _ancestors(nodes: list[Node], loss: Value) -> set[Value]:
@@ -143,32 +143,32 @@ def _refuse_outdated(context: Context, node: ast.Minimize, paths: set[str]) -> N
     if not paths:
         return
     text = f"this loss was computed before {listing(sorted(paths))} changed"
-    found = context.report.error("WG0311", text, node.value)
+    problem = context.report.error("WG0311", text, node.value)
     raise Stop(
-        found.help("compute it again after the change, or train other parameters with `over`")
+        problem.help("compute it again after the change, or train other parameters with `over`")
     )
 
 
 def _nothing_to_train(context: Context, node: ast.Minimize, wanted: set[str]) -> Diagnostic:
     text = "there is nothing to train: no trainable parameter reaches this loss"
-    found = context.report.error("WG0310", text, node.value)
+    problem = context.report.error("WG0310", text, node.value)
     frozen = [path for path, ref in context.parts.params.items() if ref.frozen]
     if frozen:
-        found.note("frozen: " + listing(frozen))
+        problem.note("frozen: " + listing(frozen))
     if wanted:
-        found.note("trainable, but no gradient of this loss reaches " + listing(sorted(wanted)))
-    return found
+        problem.note("trainable, but no gradient of this loss reaches " + listing(sorted(wanted)))
+    return problem
 
 
 def _refuse_second_use(context: Context, node: ast.Minimize, optimizer: OptimizerValue) -> None:
     if not optimizer.results:
         return
     text = f"`{optimizer.name}` is already used by a `minimize` of this entry"
-    found = context.report.error("WG0313", text, node.optimizer)
-    raise Stop(found.help("minimize the sum of the losses, or declare a second optimizer"))
+    problem = context.report.error("WG0313", text, node.optimizer)
+    raise Stop(problem.help("minimize the sum of the losses, or declare a second optimizer"))
 
 
-def _settings(context: Context, node: ast.Minimize, optimizer: OptimizerValue) -> Settings:
+def _settings(context: Context, node: ast.Minimize, optimizer: OptimizerValue) -> WrittenSettings:
     settings = settings_of(context, optimizer)
     if not isinstance(node.optimizer, ast.Call):
         return settings
@@ -187,7 +187,7 @@ def _settings(context: Context, node: ast.Minimize, optimizer: OptimizerValue) -
 def _emit(
     context: Context,
     optimizer: OptimizerValue,
-    settings: Settings,
+    settings: WrittenSettings,
     loss: Tensor,
     chosen: list[ParamRef],
 ) -> None:
@@ -211,7 +211,7 @@ def _emit(
     optimizer.results |= {"grad_norm": norm, "lr": _rate(settings)}
 
 
-def _with_scale(context: Context, settings: Settings) -> dict[str, Any]:
+def _with_scale(context: Context, settings: WrittenSettings) -> dict[str, Any]:
     """Gradients that are stored as f16 would underflow without a loss scale."""
     known = dict(settings.known)
     if context.precision == "f16" and "loss_scale" not in {*known, *settings.dynamic}:
@@ -219,7 +219,7 @@ def _with_scale(context: Context, settings: Settings) -> dict[str, Any]:
     return known
 
 
-def _rate(settings: Settings) -> AnyValue:
+def _rate(settings: WrittenSettings) -> AnyValue:
     if "lr" in settings.dynamic:
         return settings.dynamic["lr"]
     known = settings.known["lr"]

@@ -6,23 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wgcc.elaborate.declarations.conditions import is_true
-from wgcc.elaborate.declarations.constants import check_assertion
+from wgcc.elaborate.declarations.constants import check_assertion, is_true
 from wgcc.elaborate.declarations.signatures import type_of
 from wgcc.elaborate.evaluation.foreign import explain_extremes
-from wgcc.elaborate.evaluation.iteration import iterations
+from wgcc.elaborate.evaluation.iteration import LoopRounds, iterations
 from wgcc.elaborate.evaluation.minimize import minimize
-from wgcc.elaborate.evaluation.unrolled import Rounds
 from wgcc.elaborate.operators import indexing
 from wgcc.elaborate.report import Place, Stop
 from wgcc.elaborate.tracing.context import FAILED, Context, has_failed
 from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, sizes_note
-from wgcc.elaborate.tracing.layer_contents import (
-    contents,
-    difference,
-    holds_layers,
-    stored_in,
-)
 from wgcc.elaborate.tracing.values import (
     AnyValue,
     BoolValue,
@@ -34,6 +26,10 @@ from wgcc.elaborate.tracing.values import (
     Tensor,
     TupleValue,
     describe,
+    difference,
+    holds_layers,
+    layer_tensors,
+    stored_in,
     type_text,
 )
 from wgcc.errors import Diagnostic, Span
@@ -143,9 +139,9 @@ def _unpacked(
         return value.items
     context.require(value)
     text = f"{len(targets)} names on the left, but the right side is {describe(value)}"
-    found = context.report.error("WG0302", text, node)
-    explain_extremes(context, found, node, len(targets))
-    raise Stop(found)
+    problem = context.report.error("WG0302", text, node)
+    explain_extremes(context, problem, node, len(targets))
+    raise Stop(problem)
 
 
 def _name(context: Context, name: str, value: AnyValue) -> None:
@@ -161,19 +157,19 @@ def _check_target(context: Context, target: ast.Expr) -> None:
             _check_target(context, item)
         return
     if not isinstance(target, ast.Name):
-        found = report.error("WG0302", "only a name can be bound with `=`", target)
+        problem = report.error("WG0302", "only a name can be bound with `=`", target)
         if isinstance(target, (ast.Index, ast.Member)):
-            found.help("to write state (or part of it) use `:=`")
-        raise Stop(found)
+            problem.help("to write state (or part of it) use `:=`")
+        raise Stop(problem)
     current, name = context.scope.find(target.text), target.text
     if isinstance(current, StateRef):
         text = f"`{name}` is state; `=` would only make a local name that hides it"
-        found = report.error("WG0301", text, target).also(current.span, "declared as state here")
-        raise Stop(found.help("write it with `:=`", (target.span, f"{name} :=")))
+        problem = report.error("WG0301", text, target).also(current.span, "declared as state here")
+        raise Stop(problem.help("write it with `:=`", (target.span, f"{name} :=")))
     if isinstance(current, ParamRef):
         text = f"`{name}` is a parameter; `=` would only make a local name that hides it"
-        found = report.error("WG0301", text, target).also(current.span, "declared here")
-        raise Stop(found.help("use another name for the local value"))
+        problem = report.error("WG0301", text, target).also(current.span, "declared here")
+        raise Stop(problem.help("use another name for the local value"))
 
 
 def _checked(
@@ -190,10 +186,10 @@ def _checked(
     if tensor is None or not fits or _differ(tensor.dims, dims):
         shown = str(tensor) if tensor is not None else describe(value)
         text = f"`{name}` is declared {type_text(dtype, dims)}, but this is {shown}"
-        found = context.report.error("WG0407", text, at, str(tensor) if tensor else "")
-        found.also(type_.span, "declared here")
+        problem = context.report.error("WG0407", text, at, str(tensor) if tensor else "")
+        problem.also(type_.span, "declared here")
         note = sizes_note(dims, tensor.dims if tensor else ())
-        raise Stop(found.note(note) if note else found)
+        raise Stop(problem.note(note) if note else problem)
     for have, wanted in zip(tensor.dims, dims, strict=True):
         context.same_size(have, wanted, at, f"`{name}`")
     return Tensor(tensor.value, dims)
@@ -238,7 +234,7 @@ def _write_layer(context: Context, node: ast.Write, target: AnyValue) -> None:
         found = context.report.error("WG0315", text, node.value)
         advice = "store a whole layer (`target := net`), or one of its parameters"
         raise Stop(found.help(advice))
-    stored, tensors = stored_in(target), contents(context, value)
+    stored, tensors = stored_in(target), layer_tensors(context, value)
     problem = difference(stored, tensors)
     if problem:
         text = f"a layer is stored in one with the same parameters and state, but {problem}"
@@ -252,13 +248,13 @@ def _write_layer(context: Context, node: ast.Write, target: AnyValue) -> None:
 def _not_state(context: Context, base: ast.Expr, value: AnyValue) -> Diagnostic:
     name = base.span.text
     text = f"`{name}` is not state, so it cannot be written with `:=`"
-    found = context.report.error("WG0303", text, base, describe(value))
+    problem = context.report.error("WG0303", text, base, describe(value))
     if isinstance(base, ast.Name):
-        found.help(
+        problem.help(
             f"bind a new value: `{name} = ...`, or declare `state {name}: ...` "
             "to keep it between calls"
         )
-    return found
+    return problem
 
 
 def _call(context: Context, node: ast.CallStatement) -> Returned | None:
@@ -269,12 +265,12 @@ def _call(context: Context, node: ast.CallStatement) -> Returned | None:
             return None
     what = "value is computed but" if value is None else "result is"
     if _ends_function(context, node):
-        found = context.report.error("WG0309", f"this {what} not returned", node.call)
+        problem = context.report.error("WG0309", f"this {what} not returned", node.call)
         code = f"return {node.call.span.text}"
-        found.help(f"write `{code}`", (node.call.span, code))
+        problem.help(f"write `{code}`", (node.call.span, code))
         return Returned(FAILED, node.span)
-    found = context.report.error("WG0309", f"this {what} not used", node.call)
-    found.help("bind it (`x = ...`), return it or remove it")
+    problem = context.report.error("WG0309", f"this {what} not used", node.call)
+    problem.help("bind it (`x = ...`), return it or remove it")
     return None
 
 
@@ -305,7 +301,7 @@ def _return(context: Context, node: ast.Return) -> Returned:
 
 def _for(context: Context, node: ast.For) -> Returned | None:
     items = iterations(context, node)
-    rounds = Rounds(context, node, items)
+    rounds = LoopRounds(context, node, items)
     for position, item in enumerate(items):
         rounds.begin()
         if node.index is not None:

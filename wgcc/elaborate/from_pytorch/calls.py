@@ -1,12 +1,14 @@
 """A call as a PyTorch user writes it, as texts and facts; and how rules read it.
 
 Rules know nothing of the checker: an argument is its text, and what is known of its value.
+
+Tables of counterparts: for each name of PyTorch its parameters and what to write.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 # These have no meaning here, and leaving them out changes no number.
@@ -20,7 +22,7 @@ _ATOM = re.compile(r"[\w.]*")
 
 
 @dataclass(frozen=True)
-class Argument:
+class PytorchArgument:
     """`sizes` and `lengths` are those of a tensor: as one writes them, and as numbers.
 
     `items` are the parts of a list or tuple. An optimizer has `rate`, its learning rate as written.
@@ -31,7 +33,7 @@ class Argument:
     lengths: tuple[int, ...] | None = None
     dtype: str = ""
     number: float | None = None
-    items: tuple[Argument, ...] | None = None
+    items: tuple[PytorchArgument, ...] | None = None
     rate: str = ""
 
     @property
@@ -50,12 +52,12 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Call:
-    positional: tuple[Argument, ...] = ()
-    named: Mapping[str, Argument] = field(default_factory=dict)
+class PytorchCall:
+    positional: tuple[PytorchArgument, ...] = ()
+    named: Mapping[str, PytorchArgument] = field(default_factory=dict)
 
 
-Bound = Mapping[str, Argument]
+Bound = Mapping[str, PytorchArgument]
 
 
 def is_atom(text: str) -> bool:
@@ -70,7 +72,7 @@ def is_atom(text: str) -> bool:
     return bool(text) and _ATOM.fullmatch(outside) is not None
 
 
-def bind(parameters: str, call: Call) -> dict[str, Argument] | None:
+def bind(parameters: str, call: PytorchCall) -> dict[str, PytorchArgument] | None:
     """Arguments by PyTorch's name of the parameter; None if the call has others, or too few.
 
     `"input, dim=0, *, keepdim="`: a parameter with `=` may be missing, with the text behind it as
@@ -79,7 +81,7 @@ def bind(parameters: str, call: Call) -> dict[str, Argument] | None:
     """
     named = {key: value for key, value in call.named.items() if key not in IGNORED}
     left = list(call.positional)
-    bound: dict[str, Argument] = {}
+    bound: dict[str, PytorchArgument] = {}
     by_position = True
     for part in filter(None, map(str.strip, parameters.split(","))):
         name, has_default, default = part.partition("=")
@@ -94,15 +96,15 @@ def bind(parameters: str, call: Call) -> dict[str, Argument] | None:
         elif not has_default:
             return None
         elif default:
-            bound[name] = Argument(default, number=_number(default))
+            bound[name] = PytorchArgument(default, number=_number(default))
     return None if left or named else _in_our_words(bound)
 
 
-def _rest(left: list[Argument], given: Argument | None) -> Argument:
+def _rest(left: list[PytorchArgument], given: PytorchArgument | None) -> PytorchArgument:
     items = tuple(left) if given is None else (given,)
     if len(items) == 1 and items[0].items is not None:
         items = items[0].items
-    return Argument(", ".join(item.text for item in items), items=items)
+    return PytorchArgument(", ".join(item.text for item in items), items=items)
 
 
 def _number(text: str) -> float | None:
@@ -111,10 +113,92 @@ def _number(text: str) -> float | None:
     return int(text) if text.removeprefix("-").isdigit() else float(text)
 
 
-def _in_our_words(bound: dict[str, Argument]) -> dict[str, Argument]:
+def _in_our_words(bound: dict[str, PytorchArgument]) -> dict[str, PytorchArgument]:
     """`None` is an argument that is not given."""
     return {
-        name: Argument(_PYTHON_WORDS[value.text]) if value.text in _PYTHON_WORDS else value
+        name: PytorchArgument(_PYTHON_WORDS[value.text]) if value.text in _PYTHON_WORDS else value
         for name, value in bound.items()
         if value.text != "None"
     }
+
+
+_PLACE = re.compile(r"\{(\w+)\}")
+_OPTIONAL = re.compile(r"<<(.*?)>>")
+# A place between these needs no parentheses: brackets, commas, and `=` of a named argument.
+_OPENING, _CLOSING = re.compile(r"(^|[(\[]|, |\w = )$"), (")", "]", ",", "")
+
+Build = Callable[[Bound], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Counterpart:
+    """What to write for a name of PyTorch with these `parameters` (see `bind`).
+
+    `form` has places for arguments, `{input}`, and parts that are there only with their arguments,
+    `<<, axis = {dim}>>`. `build` writes what a form cannot. Without `form` and `build`, `remark`
+    says what to do; `missing` explains the form to one whose call cannot be translated.
+    """
+
+    parameters: str = ""
+    form: str = ""
+    remark: str = ""
+    build: Build | None = None
+    missing: str = ""
+
+    def code(self, call: PytorchCall) -> str | None:
+        """What to write for this call; None if that is not known for its arguments."""
+        bound = bind(self.parameters, call)
+        if bound is None or not (self.form or self.build):
+            return None
+        return self.build(bound) if self.build is not None else filled(self.form, bound)
+
+    @property
+    def general(self) -> str:
+        """The form with the names of its parameters, for a call that cannot be translated."""
+        form = _OPTIONAL.sub("", self.form)
+        return _PLACE.sub(lambda match: match[1], form)
+
+    def advice(self, code: str | None = None) -> str:
+        missing = "" if code else self.missing
+        code = code or self.general
+        written = f"write `{code}`" if code else ""
+        return "; ".join(part for part in (written, missing, self.remark) if part)
+
+
+def filled(form: str, bound: Bound) -> str | None:
+    """The form with arguments in its places; None if an argument has no place."""
+
+    def part(match: re.Match[str]) -> str:
+        return match[1] if all(name in bound for name in _PLACE.findall(match[1])) else ""
+
+    kept = _OPTIONAL.sub(part, form)
+    places = _PLACE.findall(kept)
+    if set(places) != set(bound):
+        return None
+    return _PLACE.sub(lambda match: _placed(match, bound[match[1]]), kept)
+
+
+def _placed(match: re.Match[str], argument: PytorchArgument) -> str:
+    before, after = match.string[: match.start()], match.string[match.end() :]
+    alone = _OPENING.search(before) is not None and after[:1] in _CLOSING
+    return argument.text if alone else argument.group
+
+
+def read(table: str, builders: dict[str, Build] | None = None) -> dict[str, Counterpart]:
+    """Lines `name(parameters) = form ; remark`, `name(parameters) = form ;; missing`, or `name = -
+    remark`.
+    """
+    counterparts = {}
+    for line in filter(None, (" ".join(line.split()) for line in table.splitlines())):
+        head, _, rest = line.partition(" = ")
+        name, _, parameters = head.partition("(")
+        rest, _, missing = rest.partition(" ;; ")
+        form, _, remark = rest.partition(" ; ")
+        if form.startswith("- "):
+            form, remark = "", form.removeprefix("- ")
+        build = (builders or {}).get(name.strip())
+        parameters = parameters.removesuffix(")")
+        counterparts[name.strip()] = Counterpart(
+            parameters, form.strip(), remark.strip(), build, missing.strip()
+        )
+    return counterparts

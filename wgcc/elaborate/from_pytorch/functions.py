@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from wgcc.elaborate.from_pytorch.calls import Counterpart, read
 from wgcc.elaborate.from_pytorch.number_rules import NUMBER_RULES
 from wgcc.elaborate.from_pytorch.shape_rules import SHAPE_RULES
-from wgcc.elaborate.from_pytorch.templates import Counterpart, read
 
 _SHAPES = read(
     """

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wgcc.elaborate.from_pytorch.calls import Bound
-from wgcc.elaborate.from_pytorch.templates import Build, Counterpart, filled, read
+from wgcc.elaborate.from_pytorch.calls import Bound, Build, Counterpart, filled, read
 
 _OPTIONS = (
     "<<, stride = {stride}>><<, pad = {padding}>><<, dilation = {dilation}>>"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from wgcc.elaborate.from_pytorch.calls import Argument, Bound
-from wgcc.elaborate.from_pytorch.templates import Build, filled
+from wgcc.elaborate.from_pytorch.calls import Bound, Build, PytorchArgument, filled
 
 _TYPES = {
     "f32": ("float", "float32", "float64", "double"),
@@ -45,7 +44,7 @@ def multinomial(bound: Bound) -> str | None:
         return None
     if count.whole == 1:
         return f"{drawn}[.., new]" if len(p.sizes) > 1 else f"{drawn}[new]"
-    if bound.get("replacement", Argument("false")).text != "true":
+    if bound.get("replacement", PytorchArgument("false")).text != "true":
         return None
     rows = ":, new" if len(p.sizes) > 1 else "new"
     sizes = [*p.sizes[:-1], count.text, p.sizes[-1]]
@@ -55,13 +54,13 @@ def multinomial(bound: Bound) -> str | None:
 def attention(bound: Bound) -> str | None:
     """A mask of bools says what is attended to; here a mask is added to the scores."""
     given = dict(bound)
-    if given.pop("dropout_p", Argument("0.0", number=0.0)).number != 0:
+    if given.pop("dropout_p", PytorchArgument("0.0", number=0.0)).number != 0:
         return None
-    if given.get("is_causal", Argument("")).text == "false":
+    if given.get("is_causal", PytorchArgument("")).text == "false":
         del given["is_causal"]
     mask = given.get("attn_mask")
     if mask is not None and mask.dtype == "bool":
-        given["attn_mask"] = Argument(f"where({mask.text}, 0.0, -1e30)")
+        given["attn_mask"] = PytorchArgument(f"where({mask.text}, 0.0, -1e30)")
     form = "attention({query}, {key}, {value}<<, mask = {attn_mask}>><<, causal = {is_causal}>>"
     return filled(f"{form}<<, scale = {{scale}}>>)", given)
 

@@ -8,9 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wgcc.elaborate.from_pytorch.calls import Argument, Bound
+from wgcc.elaborate.from_pytorch.calls import (
+    Bound,
+    Build,
+    Counterpart,
+    PytorchArgument,
+    filled,
+    read,
+)
 from wgcc.elaborate.from_pytorch.shape_rules import created, movedim, view
-from wgcc.elaborate.from_pytorch.templates import Build, Counterpart, filled, read
 
 
 def _drawn_whole(bound: Bound) -> str | None:
@@ -69,8 +75,8 @@ def _convolution(name: str) -> Build:
 def _spread(bound: Bound) -> str | None:
     """`var` and `std` divide by n - 1 in PyTorch."""
     given = dict(bound)
-    biased = given.pop("unbiased", Argument("true")).text == "false"
-    given.setdefault("correction", Argument("0" if biased else "1"))
+    biased = given.pop("unbiased", PytorchArgument("true")).text == "false"
+    given.setdefault("correction", PytorchArgument("0" if biased else "1"))
     return filled(
         "({input}<<, axis = {dim}>>, correction = {correction}<<, keep = {keepdim}>>)", given
     )
@@ -87,7 +93,7 @@ def _named_spread(name: str) -> Build:
 def _normalize(bound: Bound) -> str | None:
     """PyTorch's axis is 1 unless given."""
     given = dict(bound)
-    if given.pop("p", Argument("2", number=2)).number != 2:
+    if given.pop("p", PytorchArgument("2", number=2)).number != 2:
         return None
     return filled("normalize({input}, axis = {dim}<<, eps = {eps}>>)", given)
 
@@ -97,10 +103,10 @@ def _cross_entropy(bound: Bound) -> str | None:
     given, logits = dict(bound), bound["input"]
     if logits.rank is not None and logits.rank > 2:
         last = movedim(
-            {"input": logits, "source": Argument("1", number=1),
-             "destination": Argument("-1", number=-1)}
+            {"input": logits, "source": PytorchArgument("1", number=1),
+             "destination": PytorchArgument("-1", number=-1)}
         )  # fmt: skip
-        given["input"] = Argument(last or logits.text)
+        given["input"] = PytorchArgument(last or logits.text)
     form = "cross_entropy({input}, {target}<<, weight = {weight}>><<, ignore = {ignore_index}>>"
     return filled(
         f"{form}<<, reduction = {{reduction}}>><<, smoothing = {{label_smoothing}}>>)", given
@@ -118,7 +124,7 @@ def _normed(bound: Bound) -> str | None:
 
 
 def _gelu(bound: Bound) -> str | None:
-    word = bound.get("approximate", Argument('"none"')).text.strip("\"'")
+    word = bound.get("approximate", PytorchArgument('"none"')).text.strip("\"'")
     x = bound["input"].text
     rough = {"none": f"gelu({x})", "tanh": f"gelu({x}, approximate = true)"}
     return rough.get(word)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 
-from wgcc.elaborate.from_pytorch.calls import Argument, Bound
-from wgcc.elaborate.from_pytorch.templates import Build, filled
+from wgcc.elaborate.from_pytorch.calls import Bound, Build, PytorchArgument, filled
 
 
 def permute(bound: Bound) -> str | None:
@@ -28,7 +27,7 @@ def movedim(bound: Bound) -> str | None:
     return _rearranged(x, order)
 
 
-def _rearranged(x: Argument, order: list[int]) -> str | None:
+def _rearranged(x: PytorchArgument, order: list[int]) -> str | None:
     """The axes are called as their sizes are, if those are names of their own."""
     if sorted(order) != list(range(len(order))):
         return None
@@ -115,7 +114,7 @@ def repeat_interleave(bound: Bound) -> str | None:
     if dim is None or x.sizes is None:
         return None
     dim %= len(x.sizes)
-    size = Argument(x.sizes[dim]).group
+    size = PytorchArgument(x.sizes[dim]).group
     index = [*[":"] * dim, f"arange({size} * {count.group}) / {count.group}"]
     return f"{x.group}[{', '.join(index)}]"
 
@@ -135,7 +134,7 @@ def vstack(bound: Bound) -> str | None:
     return f"stack({text})" if rank == 1 else f"concat({text}, axis = 0)"
 
 
-def _rank_of_first(tensors: Argument) -> int | None:
+def _rank_of_first(tensors: PytorchArgument) -> int | None:
     return tensors.items[0].rank if tensors.items else None
 
 
@@ -162,7 +161,7 @@ def narrow(bound: Bound) -> str | None:
     return _at_axis(bound, f"{start.text} : {stop}")
 
 
-def is_literal(*arguments: Argument) -> bool:
+def is_literal(*arguments: PytorchArgument) -> bool:
     return all(argument.text == str(argument.number) for argument in arguments)
 
 
@@ -266,14 +265,14 @@ def interpolate(bound: Bound) -> str | None:
     if not after or ours not in ("nearest", "bilinear", "bicubic"):
         return None
     shown = "" if ours == "nearest" else f', "{ours}"'
-    align = bound.get("align_corners", Argument("false")).text
+    align = bound.get("align_corners", PytorchArgument("false")).text
     return f"resize({x.text}, {after}{shown}{', align_corners = true' if align == 'true' else ''})"
 
 
-def _scaled(x: Argument, factor: Argument | None) -> str | None:
+def _scaled(x: PytorchArgument, factor: PytorchArgument | None) -> str | None:
     if x.sizes is None or factor is None or factor.whole is None:
         return None
-    sizes = [f"{factor.whole} * {Argument(size).group}" for size in x.sizes[1:-1]]
+    sizes = [f"{factor.whole} * {PytorchArgument(size).group}" for size in x.sizes[1:-1]]
     return sizes[0] if len(sizes) == 1 else f"({', '.join(sizes)})"
 
 
@@ -291,24 +290,24 @@ def whole_pool(function: str, axes: int) -> Build:
 
 
 def meshgrid(bound: Bound) -> str | None:
-    if bound.get("indexing", Argument('"ij"')).text.strip("\"'") != "ij":
+    if bound.get("indexing", PytorchArgument('"ij"')).text.strip("\"'") != "ij":
         return None
     a, b = bound["a"], bound["b"]
     shape = f"[size({a.text}), size({b.text})]"
     return f"(expand({a.group}[:, new], {shape}), expand({b.group}[new], {shape}))"
 
 
-def _indexed(x: Argument, index: list[str]) -> str:
+def _indexed(x: PytorchArgument, index: list[str]) -> str:
     while index and index[-1] == ":":
         index.pop()
     return f"{x.group}[{', '.join(index)}]" if index else x.text
 
 
-def _items(argument: Argument) -> tuple[Argument, ...]:
+def _items(argument: PytorchArgument) -> tuple[PytorchArgument, ...]:
     return argument.items if argument.items is not None else (argument,)
 
 
-def _wholes(items: Sequence[Argument] | None) -> list[int] | None:
+def _wholes(items: Sequence[PytorchArgument] | None) -> list[int] | None:
     numbers = [item.whole for item in items or ()]
     return None if None in numbers else [number for number in numbers if number is not None]
 

@@ -2,6 +2,9 @@
 
 A GPU silently clamps an index that is out of range. Runtimes refuse an input that leads to one;
 what depends on several inputs, on state or on floats is checked by the entry's range guard.
+
+Lookups in the body of a loop: which of them follow from values outside, and which are checked in
+every round.
 """
 
 from __future__ import annotations
@@ -10,8 +13,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from wgcc.elaborate.index_ranges.interval import Interval, overlap, within
-from wgcc.elaborate.index_ranges.interval_rules import intervals, limits
+from wgcc.elaborate.index_ranges.intervals import (
+    Interval,
+    body_intervals,
+    intervals,
+    limits,
+    overlap,
+    same_numbers,
+    within,
+)
 from wgcc.elaborate.index_ranges.preimages import (
     Allowed,
     Facts,
@@ -20,12 +30,77 @@ from wgcc.elaborate.index_ranges.preimages import (
     leaves_out,
     preimage,
 )
-from wgcc.elaborate.index_ranges.range_guard import with_range_guard
-from wgcc.elaborate.index_ranges.same_numbers import same_numbers
+from wgcc.elaborate.index_ranges.range_guard import failure, with_range_guard
 from wgcc.elaborate.report import Report
 from wgcc.errors import Span
+from wgcc.ir.builder import Builder
 from wgcc.ir.dtypes import NARROW_INTEGERS
-from wgcc.ir.graph import INTEGERS, Graph, RangeCheck, Value
+from wgcc.ir.graph import INTEGERS, Graph, Node, RangeCheck, TensorType, Value
+from wgcc.ops.formula import Term
+
+
+@dataclass(frozen=True, slots=True)
+class BodyLookups:
+    """`moved`: lookups of sources of the body, which are lookups of what they are outside.
+    `checked`: those that every round checks."""
+
+    moved: Sequence[Lookup]
+    checked: Sequence[Lookup]
+
+
+def settle_lookups(
+    body: Graph, lookups: Sequence[Lookup], rounds: int, inputs: Sequence[Interval]
+) -> BodyLookups:
+    """Lookups that cannot fail are left out; `inputs` are the intervals of the loop's inputs."""
+    live = live_names(body)
+    known = body_intervals(body, rounds, inputs)
+    makers = body.producers
+    moved: list[Lookup] = []
+    checked: list[Lookup] = []
+    for lookup in lookups:
+        allowed = lookup.allowed
+        if lookup.value.name not in live or within(
+            known[lookup.value.name], (allowed.low, allowed.high)
+        ):
+            continue
+        origin = lookup.of(_origin(lookup.value, makers))
+        after = body.writes.get(origin.value.name)
+        # A carry is in range if it starts in range and every round leaves it there.
+        stays = after is None or within(known[after.name], allowed.hull)
+        if stays and origin.value in (*body.inputs[1:], *body.state):
+            moved.append(origin)
+        else:
+            checked.append(lookup)
+    return BodyLookups(moved, checked)
+
+
+def _origin(value: Value, makers: Mapping[str, Node]) -> Value:
+    """The value whose elements `value` has, all of them."""
+    node = makers.get(value.name)
+    while node and carries(node) and len(node.inputs) == 1 and not leaves_out(node):
+        value = node.inputs[0]
+        node = makers.get(value.name)
+    return value
+
+
+def intervals_so_far(nodes: Sequence[Node], values: Sequence[Value]) -> list[Interval]:
+    """The intervals of `values` in a graph under construction."""
+    made = {value.name for node in nodes for value in node.outputs}
+    read = (*(value for node in nodes for value in node.inputs), *values)
+    sources = {value.name: value for value in read if value.name not in made}
+    known = intervals(Graph("so far", inputs=tuple(sources.values()), nodes=tuple(nodes)))
+    return [known[value.name] for value in values]
+
+
+def with_checks(body: Graph, checked: Sequence[Lookup], builder: Builder) -> Graph:
+    """`body` with one more carry for each lookup: 1 after a round in which it has failed."""
+    state, writes = list(body.state), dict(body.writes)
+    for lookup in checked:
+        carry = Value(builder.fresh("guard.round"), TensorType((), "u32"))
+        failed = failure(builder, lookup.value, lookup.check, 1)
+        state.append(carry)
+        writes[carry.name] = Term(builder, carry).apply("maximum", failed).value
+    return replace(body, nodes=(*body.nodes, *builder.nodes), state=tuple(state), writes=writes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +209,7 @@ class _Analysis:
         self.lookups = lookups
         self.same = same
         self.inputs = {value.name: value for value in graph.inputs if value.dtype in INTEGERS}
-        producers = {value.name: node for node in graph.nodes for value in node.outputs}
+        producers = graph.producers
         self.facts = Facts(producers, intervals(graph))
         self._steps = STEPS + STEPS_PER_NODE * len(graph.nodes)
         self.demands = [self._demands(lookup) for lookup in lookups]
@@ -184,7 +259,7 @@ class _Analysis:
         return found
 
     def _demands(self, lookup: Lookup) -> list[Demand] | None:
-        """Of inputs; None where the lookup depends on something else as well, or the way is long.
+        """Demands on inputs; None where the lookup depends on more than them, or the way is long.
 
         A value that is used several times is visited once for the same demand.
         """
@@ -218,7 +293,7 @@ class _Analysis:
         return [] if operands is None and in_range else operands
 
     def _ranges(self) -> dict[str, Allowed]:
-        """By input. A range with all numbers of i32 or u32 is left out."""
+        """Ranges by input. A range with all numbers of i32 or u32 is left out."""
         demands: dict[str, list[Demand]] = defaultdict(list)
         for demand in (demand for several in self.demands for demand in several or ()):
             demands[demand.source].append(demand)

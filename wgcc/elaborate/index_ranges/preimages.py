@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from wgcc.elaborate.index_ranges.interval import Interval, within
-from wgcc.elaborate.index_ranges.interval_rules import UNKNOWN
+from wgcc.elaborate.index_ranges.intervals import UNKNOWN, Interval, within
 from wgcc.ir.dtypes import INTEGER_RANGES, NARROW_INTEGERS
 from wgcc.ir.graph import INTEGERS, Node, Value
 from wgcc.ops import OPS

@@ -2,15 +2,18 @@
 
 Operands are values with their places; their syntax is not used here. `wgcc/ops/binary.py` defines
 integer division at run time; at compile time a division must be exact.
+
+`x ** y` by the cheapest ops: known small exponents become products and roots.
 """
 
 from __future__ import annotations
 
-from wgcc.elaborate.operators import numbers
+import math
+
+from wgcc.elaborate.operators import operands
 from wgcc.elaborate.operators.broadcasting import aligned
 from wgcc.elaborate.operators.matmul import matmul
-from wgcc.elaborate.operators.operands import adapted, numeric, with_lists
-from wgcc.elaborate.operators.powers import power
+from wgcc.elaborate.operators.operands import adapted, numeric, plain, same_dtype, with_lists
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import Given
 from wgcc.elaborate.tracing.dims import Dim
@@ -27,6 +30,7 @@ from wgcc.elaborate.tracing.values import (
     describe,
 )
 from wgcc.errors import Span
+from wgcc.ir.dtypes import SIGNED
 from wgcc.ir.graph import FLOATS, INTEGERS
 
 ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "mod"}
@@ -43,9 +47,9 @@ def binary(tracer: Tracer, op: str, left: Given, right: Given, op_span: Span, at
         return _logic(tracer, op, left, right, op_span)
     a, b = left.value, right.value
     if isinstance(a, (Dim, Number)) and isinstance(b, (Dim, Number)):
-        return numbers.fold(tracer, op, left, right, at)
+        return operands.fold(tracer, op, left, right, at)
     if op in COMPARISONS and isinstance(a, KNOWN) and isinstance(b, KNOWN):
-        return BoolValue(numbers.compare_known(tracer, op, a, b, op_span))
+        return BoolValue(operands.compare_known(tracer, op, a, b, op_span))
     if op == "+" and isinstance(a, ListValue) and isinstance(b, ListValue):
         return ListValue((*a.items, *b.items))
     left, right = with_lists(tracer, left, right)
@@ -79,10 +83,10 @@ def unary(tracer: Tracer, op: str, operand: Given, at: Span) -> AnyValue:
         return Number(-value.value)
     operand, _ = with_lists(tracer, operand, operand)
     tensor = numeric(tracer, operand, "-")
-    if tensor.dtype not in (*FLOATS, "i32", "i8"):
+    if tensor.dtype not in SIGNED:
         text = f"`-` needs numbers that can be negative, but this is {tensor}"
-        found = tracer.report.error("WG0501", text, operand.span, str(tensor))
-        raise Stop(found.help(f"convert it: `i32({operand.span.text})`"))
+        problem = tracer.report.error("WG0501", text, operand.span, str(tensor))
+        raise Stop(problem.help(f"convert it: `i32({operand.span.text})`"))
     return tracer.emit("neg", tensor, dims=tensor.dims, dtype=tensor.dtype)
 
 
@@ -95,7 +99,7 @@ def convert(tracer: Tracer, dtype: str, operand: Given, at: Span) -> AnyValue:
     if isinstance(value, ListValue):
         return tracer.literal(value, (dtype,), operand.span)
     if isinstance(value, (Dim, Number, BoolValue)):
-        return numbers.converted(tracer, value, dtype, at)
+        return operands.converted(tracer, value, dtype, at)
     text = f"cannot convert {describe(value)} to {dtype}"
     raise Stop(tracer.report.error("WG0501", text, operand.span))
 
@@ -148,7 +152,67 @@ def _condition(tracer: Tracer, rule: str, operand: Given) -> None:
     value = operand.value
     if isinstance(value, BoolValue) or (isinstance(value, Tensor) and value.dtype == "bool"):
         return
-    found = tracer.report.error("WG0501", f"{rule}, but this is {describe(value)}", operand.span)
+    problem = tracer.report.error("WG0501", f"{rule}, but this is {describe(value)}", operand.span)
     if isinstance(value, (Tensor, Dim, Number)):
-        found.help(f"compare it: `{operand.span.text} != 0`")
-    raise Stop(found)
+        problem.help(f"compare it: `{operand.span.text} != 0`")
+    raise Stop(problem)
+
+
+ROOTS = {0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
+# Beyond this a chain of products is neither faster nor more accurate than `pow`.
+LARGEST_CHAIN = 16
+
+
+def power(tracer: Tracer, base: Given, exponent: Given, at: Span) -> Tensor:
+    if isinstance(exponent.value, (Dim, Number)):
+        x = numeric(tracer, base, "**")
+        return _constant_exponent(tracer, x, plain(exponent.value), at)
+    y = _floats(tracer, numeric(tracer, exponent, "**"), exponent.span)
+    if isinstance(base.value, (Dim, Number)):
+        scalar = tracer.constant(float(plain(base.value)), y.dtype)
+        return _pow(tracer, tracer.broadcast(scalar, y.dims), y)
+    x = numeric(tracer, base, "**")
+    same_dtype(tracer, "**", base, exponent, at)
+    dims = aligned(tracer, "**", base, exponent, at)
+    return _pow(tracer, tracer.broadcast(x, dims), tracer.broadcast(y, dims))
+
+
+def whole_power(tracer: Tracer, x: Tensor, exponent: int) -> Tensor:
+    """Multiplies by repeated squaring: x ** 5 is x * (x ** 2) ** 2."""
+    if exponent == 0:
+        return tracer.broadcast(tracer.constant(1, x.dtype), x.dims)
+    if exponent == 1:
+        return x
+    half = whole_power(tracer, x, exponent // 2)
+    if x.dtype in FLOATS:
+        result = tracer.emit("square", half, dims=x.dims, dtype=x.dtype)
+    else:
+        result = tracer.emit("mul", half, half, dims=x.dims, dtype=x.dtype)
+    if exponent % 2:
+        result = tracer.emit("mul", x, result, dims=x.dims, dtype=x.dtype)
+    return result
+
+
+def _constant_exponent(tracer: Tracer, x: Tensor, exponent: float, at: Span) -> Tensor:
+    whole = math.isfinite(exponent) and exponent == int(exponent)
+    if whole and 0 <= exponent <= LARGEST_CHAIN:
+        return whole_power(tracer, x, int(exponent))
+    _floats(tracer, x, at)
+    if exponent in ROOTS:
+        return tracer.emit(ROOTS[exponent], x, dims=x.dims, dtype=x.dtype)
+    if whole and -LARGEST_CHAIN <= exponent < 0:
+        below = whole_power(tracer, x, -int(exponent))
+        return tracer.emit("reciprocal", below, dims=x.dims, dtype=x.dtype)
+    scalar = tracer.constant(float(exponent), x.dtype)
+    return _pow(tracer, x, tracer.broadcast(scalar, x.dims))
+
+
+def _pow(tracer: Tracer, base: Tensor, exponent: Tensor) -> Tensor:
+    return tracer.emit("pow", base, exponent, dims=exponent.dims, dtype=exponent.dtype)
+
+
+def _floats(tracer: Tracer, x: Tensor, at: Span) -> Tensor:
+    if x.dtype in FLOATS:
+        return x
+    text = f"`**` with {x} needs an exponent known at compile time, 0 to {LARGEST_CHAIN}"
+    raise Stop(tracer.report.error("WG0501", text, at).help("convert first: `f32(...)`"))

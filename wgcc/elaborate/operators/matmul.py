@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wgcc.elaborate.operators.broadcasting import aligned
+from wgcc.elaborate.operators.broadcasting import aligned, reshape
 from wgcc.elaborate.operators.operands import numeric
-from wgcc.elaborate.operators.views import reshape
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import Given
 from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, product
@@ -61,16 +60,16 @@ def _check(tracer: Tracer, left: Given, right: Given, at: Span) -> None:
     assert isinstance(a, Tensor) and isinstance(b, Tensor)
     if a.dtype != b.dtype or a.dtype not in FLOATS:
         text = f"`@` multiplies float matrices of one type, but these are {a.dtype} and {b.dtype}"
-        found = _with_types(tracer.report.error("WG0501", text, at), left, right)
+        problem = _with_types(tracer.report.error("WG0501", text, at), left, right)
         for value, given in ((a, left), (b, right)):
             if value.dtype not in FLOATS:
                 unpacked = ", which takes no memory" if value.dtype in NARROW_INTEGERS else ""
-                found.help(f"convert it: `f32({given.span.text})`{unpacked}")
-        raise Stop(found)
+                problem.help(f"convert it: `f32({given.span.text})`{unpacked}")
+        raise Stop(problem)
     if not a.dims or not b.dims:
         text = "`@` needs at least one axis on each side"
-        found = _with_types(tracer.report.error("WG0412", text, at), left, right)
-        raise Stop(found.help("use `*` to scale by a number"))
+        problem = _with_types(tracer.report.error("WG0412", text, at), left, right)
+        raise Stop(problem.help("use `*` to scale by a number"))
     inner_a, inner_b = a.dims[-1], b.dims[-2 if b.rank > 1 else 0]
     if not tracer.same_size(inner_a, inner_b, at, "`@`"):
         raise Stop(_inner_sizes(tracer, left, right, at))
@@ -81,15 +80,15 @@ def _inner_sizes(tracer: Tracer, left: Given, right: Given, at: Span) -> Diagnos
     assert isinstance(a, Tensor) and isinstance(b, Tensor)
     inner_a, inner_b = a.dims[-1], b.dims[-2 if b.rank > 1 else 0]
     text = f"`@`: the inner sizes differ, {inner_a.full} against {inner_b.full}"
-    found = _with_types(tracer.report.error("WG0412", text, at), left, right)
+    problem = _with_types(tracer.report.error("WG0412", text, at), left, right)
     which = "second-last" if b.rank > 1 else "only"
-    found.note(f"`a @ b` needs the last axis of `a` to be the {which} axis of `b`")
+    problem.note(f"`a @ b` needs the last axis of `a` to be the {which} axis of `b`")
     x, y = left.span.text, right.span.text
     if b.rank == 2 and compare(inner_a, b.dims[-1]) is not DIFF:
-        found.help(f"transpose the right side: `{x} @ transpose({y})`")
+        problem.help(f"transpose the right side: `{x} @ transpose({y})`")
     elif a.rank == 2 and compare(a.dims[-2], inner_b) is not DIFF:
-        found.help(f"transpose the left side: `transpose({x}) @ {y}`")
-    return found
+        problem.help(f"transpose the left side: `transpose({x}) @ {y}`")
+    return problem
 
 
 def _with_types(found: Diagnostic, left: Given, right: Given) -> Diagnostic:

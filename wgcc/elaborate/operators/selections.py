@@ -104,8 +104,8 @@ class _Runs:
 
 def _separated(tracer: Tracer, item: ast.IndexItem) -> Diagnostic:
     text = "an index is separated from another by a slice or a new axis"
-    found = tracer.report.error("WG0413", text, item)
-    return found.help("index step by step, `x[i][:, ids]`, or bring the axes together first")
+    problem = tracer.report.error("WG0413", text, item)
+    return problem.help("index step by step, `x[i][:, ids]`, or bring the axes together first")
 
 
 def _select_one(tracer: Tracer, axis: Dim, item: ast.IndexItem) -> Selection:
@@ -175,9 +175,11 @@ def _bound(tracer: Tracer, item: ast.Expr | None, default: Dim) -> Dim:
     value = tracer.evaluate(item)
     if not isinstance(value, Dim):
         text = f"a slice needs bounds known at compile time, but this is {describe(value)}"
-        found = tracer.report.error("WG0414", text, item)
+        problem = tracer.report.error("WG0414", text, item)
         raise Stop(
-            found.help("for a fixed-size window at a run-time position write `x[start +: length]`")
+            problem.help(
+                "for a fixed-size window at a run-time position write `x[start +: length]`"
+            )
         )
     return value
 
@@ -223,10 +225,12 @@ def _single(tracer: Tracer, axis: Dim, item: ast.Expr) -> Selection:
         value = tracer.literal(value, ("i32",), item.span)
     if not isinstance(value, Tensor) or value.dtype not in INTEGERS:
         text = f"an index must be a whole number, but this is {describe(value)}"
-        found = tracer.report.error("WG0413", text, item)
+        problem = tracer.report.error("WG0413", text, item)
         if isinstance(value, Tensor) and value.dtype == "bool":
-            found.help("shapes are fixed; to select by a condition use `where(condition, x, 0.0)`")
-        raise Stop(found)
+            problem.help(
+                "shapes are fixed; to select by a condition use `where(condition, x, 0.0)`"
+            )
+        raise Stop(problem)
     tracer.here = item.span
     place = tracer.cast(value, "i32")
     if value.dims:

@@ -6,25 +6,23 @@ from wgcc.elaborate.declarations.signatures import Signature, type_of
 from wgcc.elaborate.evaluation.functions import match_results
 from wgcc.elaborate.evaluation.statements import Returned, return_help, run_block
 from wgcc.elaborate.index_ranges.input_ranges import check_ranges
-from wgcc.elaborate.program.retrace import Attempt
-from wgcc.elaborate.report import Stop
+from wgcc.elaborate.report import ENTRY, Stop
 from wgcc.elaborate.tracing.context import Context
-from wgcc.elaborate.tracing.scope import Scope
 from wgcc.elaborate.tracing.traced_graph import TracedGraph
 from wgcc.elaborate.tracing.values import (
     FAILED,
     AnyValue,
     Failed,
     LayerValue,
+    Scope,
     Tensor,
     TupleValue,
 )
-from wgcc.elaborate.work_limits import ENTRY
 from wgcc.errors import Diagnostic
 from wgcc.ir.graph import FLOATS, Graph, Value
 from wgcc.ir.state_names import DRAWS_STATE
 from wgcc.syntax import ast
-from wgcc.syntax.walk import walk
+from wgcc.syntax.tree_text import walk
 
 
 def trace_entry(context: Context, model: LayerValue, entry: ast.Function) -> Graph | None:
@@ -76,8 +74,8 @@ def _traced(
 def _refuse_sizes(context: Context, entry: ast.Function) -> None:
     if entry.sizes:
         text = "an entry has fixed sizes and cannot take size parameters"
-        found = context.report.error("WG0604", text, entry.sizes[0])
-        raise Stop(found.help("entries are compiled for one set of shapes; use dims"))
+        problem = context.report.error("WG0604", text, entry.sizes[0])
+        raise Stop(problem.help("entries are compiled for one set of shapes; use dims"))
 
 
 def _bind_inputs(context: Context, entry: ast.Function) -> None:
@@ -99,18 +97,18 @@ def _input(context: Context, parameter: ast.ValueParam) -> Tensor:
     name, kind, report = parameter.name, parameter.kind, context.report
     if not isinstance(kind, ast.TypeExpr):
         text = "an entry's inputs are tensors and numbers"
-        found = report.error("WG0604", text, parameter)
+        problem = report.error("WG0604", text, parameter)
         if isinstance(kind, ast.TupleType):
-            found.help("give each tensor of the tuple a name of its own")
-        raise Stop(found)
+            problem.help("give each tensor of the tuple a name of its own")
+        raise Stop(problem)
     if parameter.default is not None:
         text = "an input of an entry has no default: every call gives it"
         raise Stop(report.error("WG0604", text, parameter.default))
     stored = context.parts.params.get(name.text) or context.parts.states.get(name.text)
     if stored is not None:
         text = f"input `{name.text}` has the name of a parameter or state of the model"
-        found = report.error("WG0606", text, name).also(stored.span, "declared here")
-        raise Stop(found.help("give the input another name"))
+        problem = report.error("WG0606", text, name).also(stored.span, "declared here")
+        raise Stop(problem.help("give the input another name"))
     dtype, dims = type_of(context, kind)
     if kind.any_float and dtype not in FLOATS:
         text = f"`?` is for floats: {dtype} has neither NaN nor infinity"
@@ -164,24 +162,24 @@ def _refuse_value(context: Context, entry: ast.Function, returned: Returned | No
     if returned is None or (isinstance(value, TupleValue) and not value.items):
         return
     text = f"entry `{name}` returns a value but declares no outputs"
-    found = context.report.error("WG0602", text, returned.at)
-    raise Stop(found.help(f"add `-> (name: type)` after `{name}(...)`"))
+    problem = context.report.error("WG0602", text, returned.at)
+    raise Stop(problem.help(f"add `-> (name: type)` after `{name}(...)`"))
 
 
 def _named_fields(
     context: Context, entry: ast.Function, result: ast.TypeExpr | ast.TupleType
 ) -> tuple[ast.TupleField, ...]:
     if isinstance(result, ast.TypeExpr):
-        found = context.report.error("WG0605", "an entry's outputs need names", result)
-        raise Stop(found.help(f"write `-> (out: {result.span.text})`"))
+        problem = context.report.error("WG0605", "an entry's outputs need names", result)
+        raise Stop(problem.help(f"write `-> (out: {result.span.text})`"))
     seen: set[str] = set()
     for field in result.fields:
         if isinstance(field.type, ast.TupleType):
-            found = context.report.error("WG0605", "an output of an entry is one tensor", field)
-            raise Stop(found.help("give each tensor of the tuple a name of its own"))
+            problem = context.report.error("WG0605", "an output of an entry is one tensor", field)
+            raise Stop(problem.help("give each tensor of the tuple a name of its own"))
         if field.name is None:
-            found = context.report.error("WG0605", "an entry's outputs need names", field)
-            raise Stop(found.help("write `(name: type, ...)`"))
+            problem = context.report.error("WG0605", "an entry's outputs need names", field)
+            raise Stop(problem.help("write `(name: type, ...)`"))
         if field.name.text in seen:
             text = f"output `{field.name.text}` is listed twice"
             raise Stop(context.report.error("WG0204", text, field.name))
@@ -194,8 +192,8 @@ def _never_returns(context: Context, entry: ast.Function) -> Diagnostic | None:
         return None
     assert entry.result is not None
     text = f"entry `{entry.name.text}` never returns its outputs"
-    found = context.report.error("WG0601", text, entry.name)
-    return return_help(found.also(entry.result.span, "declared here"), entry)
+    problem = context.report.error("WG0601", text, entry.name)
+    return return_help(problem.also(entry.result.span, "declared here"), entry)
 
 
 def _count_draws(context: Context) -> None:
@@ -206,3 +204,30 @@ def _count_draws(context: Context) -> None:
     now = context.trace.read(step)
     one = context.constant(1, "u32")
     context.trace.write(step, context.emit("add", now, one, dims=(), dtype="u32"))
+
+
+class Attempt:
+    """Begins when it is created; `undo` discards what has been traced and reported since."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._problems = len(context.report.diagnostics.items)
+        self._counters = context.sites, context.remat_regions
+        self._called = set(context.called)
+        context.asked_for_training = False
+
+    @property
+    def asked(self) -> bool:
+        """Whether something depended on `training`."""
+        return self._context.asked_for_training
+
+    @property
+    def failed(self) -> bool:
+        found = self._context.report.diagnostics.items[self._problems :]
+        return any(problem.severity == "error" for problem in found)
+
+    def undo(self) -> None:
+        context = self._context
+        context.report.diagnostics.forget(self._problems)
+        context.sites, context.remat_regions = self._counters
+        context.called = self._called

@@ -10,7 +10,6 @@ from pathlib import Path
 from wgcc.elaborate.declarations.constants import check_assertion, declare_const, declare_dim
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.context import Context
-from wgcc.elaborate.tracing.scope import Scope
 from wgcc.elaborate.tracing.values import (
     FAILED,
     AnyValue,
@@ -20,6 +19,7 @@ from wgcc.elaborate.tracing.values import (
     LayerType,
     LoadedFile,
     ModuleValue,
+    Scope,
 )
 from wgcc.errors import Diagnostic, Diagnostics, Source
 from wgcc.paths import data_dir
@@ -156,8 +156,8 @@ class Loader:
         if name.text in file.places:
             first, second = sorted((file.places[name.text], name.span), key=lambda at: at.start)
             text = f"`{name.text}` is defined twice"
-            found = self.context.report.error("WG0204", text, second, "second definition")
-            found.also(first, "first definition")
+            problem = self.context.report.error("WG0204", text, second, "second definition")
+            problem.also(first, "first definition")
             return
         file.places[name.text] = name.span
         file.scope.bind(name.text, value)
@@ -197,16 +197,16 @@ class Loader:
             raise Stop(report.error("WG0701", text, at, "not a file name")) from error
         if Path(at.value).is_absolute() or not path.is_relative_to(self._root):
             text = f"`{at.value}` is outside the folder of the program"
-            found = report.error("WG0704", text, at)
-            raise Stop(found.help("copy the file next to the model, or into a folder beside it"))
+            problem = report.error("WG0704", text, at)
+            raise Stop(problem.help("copy the file next to the model, or into a folder beside it"))
         if path in self._files:
             return self._files[path]
         if path in self._loading:
             cycle = [*self._loading[self._loading.index(path) :], path]
-            found = report.error(
+            problem = report.error(
                 "WG0702", f"`{path.name}` imports itself", at, "this import closes the cycle"
             )
-            raise Stop(found.note(" -> ".join(step.name for step in cycle)))
+            raise Stop(problem.note(" -> ".join(step.name for step in cycle)))
         if len(self._loading) > MOST_NESTED:
             text = f"imports are nested more than {MOST_NESTED} levels deep"
             raise Stop(report.error("WG0702", text, at))
@@ -216,8 +216,8 @@ class Loader:
             source = Source(name, text, str(self._shown_folder / name))
             self._load_used(source.text)
         except Unreadable as error:
-            found = report.error("WG0701", f"cannot read `{name}`", at, error.reason)
-            raise Stop(found) from error
+            problem = report.error("WG0701", f"cannot read `{name}`", at, error.reason)
+            raise Stop(problem) from error
         return self._declare(parse(source, self.context.report.diagnostics), path)
 
     def _counted(self, path: Path, text: str) -> str:

@@ -1,21 +1,22 @@
-"""A whole model: its layers, its optimizers and all of its entries, as a program."""
+"""A whole model: its layers, its optimizers and all of its entries, as a program.
+
+`entry predict(…) -> (…) with ema { … }`: entries that read moving averages of parameters.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from wgcc.elaborate.declarations.layers import instantiate
 from wgcc.elaborate.declarations.optimizers import check_optimizer, step_state
 from wgcc.elaborate.declarations.selectors import listing, report_unmatched
-from wgcc.elaborate.program.averages import averaged_entries
 from wgcc.elaborate.program.entries import trace_entry
 from wgcc.elaborate.program.public_names import check_public_names
-from wgcc.elaborate.program.token_files import names_tokens, token_vocabulary
 from wgcc.elaborate.program.training_warnings import warn_of_training
-from wgcc.elaborate.program.vocabulary import check_vocabulary
-from wgcc.elaborate.report import Stop
+from wgcc.elaborate.program.vocabulary import check_vocabulary, names_tokens, token_vocabulary
+from wgcc.elaborate.report import MODEL, Stop
 from wgcc.elaborate.tracing.context import Context, Parts
 from wgcc.elaborate.tracing.dims import Dim, sizes_of
 from wgcc.elaborate.tracing.traced_graph import TracedGraph
@@ -29,12 +30,11 @@ from wgcc.elaborate.tracing.values import (
     Text,
     describe,
 )
-from wgcc.elaborate.work_limits import MODEL
 from wgcc.errors import Span
 from wgcc.ir.dtypes import FLOATS
 from wgcc.ir.graph import Graph, TensorType
 from wgcc.ir.program import Init, Program, Tensor
-from wgcc.ir.state_names import DRAWS_STATE, SEED_STATE
+from wgcc.ir.state_names import AVERAGE, DRAWS_STATE, SEED_STATE
 from wgcc.syntax import ast
 from wgcc.tokens.token_file import TokenFile
 
@@ -151,8 +151,8 @@ def _trace_entries(context: Context, model: LayerValue) -> dict[str, Graph]:
         name = entry.name.text
         if name in places:
             text = f"entry `{name}` is defined twice"
-            found = context.report.error("WG0204", text, entry.name, "second definition")
-            found.also(places[name], "first definition")
+            problem = context.report.error("WG0204", text, entry.name, "second definition")
+            problem.also(places[name], "first definition")
             continue
         places[name] = entry.name.span
         graph = trace_entry(context, model, entry)
@@ -173,8 +173,8 @@ def _warn_unused(
     if not graphs:
         name = definition.node.name
         text = f"model `{name.text}` has no entry, so there is nothing to build"
-        found = context.report.warning("WG0603", text, name)
-        found.help("add one: `entry predict(x: f32[1, 4]) -> (y: f32[1, 2]) = forward(x)`")
+        problem = context.report.warning("WG0603", text, name)
+        problem.help("add one: `entry predict(x: f32[1, 4]) -> (y: f32[1, 2]) = forward(x)`")
         return
     used = {value.name for graph in graphs.values() for value in graph.params}
     by_line: dict[Span, list[str]] = {}
@@ -214,3 +214,61 @@ def _tensor(ref: ParamRef | StateRef) -> Tensor:
     trainable = isinstance(ref, ParamRef) and not ref.frozen
     type_ = TensorType(sizes_of(ref.dims), ref.dtype)
     return Tensor(ref.path, type_, ref.init, trainable, ref.user_span)
+
+
+def averaged_entries(
+    context: Context, entries: Iterable[ast.Function], graphs: Mapping[str, Graph]
+) -> dict[str, str]:
+    """The optimizer whose averages an entry reads, by the name of the entry."""
+    keeping = sorted(
+        {
+            node.attrs["optimizer"]
+            for graph in graphs.values()
+            for node in graph.nodes
+            if node.op == "minimize" and AVERAGE in node.attrs["settings"]
+        }
+    )
+    found: dict[str, str] = {}
+    for entry in entries:
+        if not entry.averages or entry.name.text not in graphs:
+            continue
+        try:
+            _refuse_changes(context, entry, graphs[entry.name.text])
+            found[entry.name.text] = _optimizer(context, entry, keeping)
+        except Stop:
+            continue
+    return found
+
+
+def _optimizer(context: Context, entry: ast.Function, keeping: list[str]) -> str:
+    words, at = [name.text for name in entry.averages], _place(entry)
+    if words[-1] != AVERAGE or len(words) > 2:
+        text = f"after `with` comes `{AVERAGE}` or `NAME.{AVERAGE}`, with the name of an optimizer"
+        raise Stop(context.report.error("WG0610", text, at))
+    if not keeping:
+        text = "no optimizer that an entry uses keeps averages of its parameters"
+        problem = context.report.error("WG0610", text, at)
+        raise Stop(problem.help(f"give it the setting `{AVERAGE} = 0.999`"))
+    if len(words) == 2:
+        if words[0] not in keeping:
+            text = f"`{words[0]}` is no optimizer that keeps averages"
+            problem = context.report.error("WG0610", text, entry.averages[0])
+            raise Stop(problem.note(f"these do: {listing(keeping)}"))
+        return words[0]
+    if len(keeping) > 1:
+        text = f"several optimizers keep averages: {listing(keeping)}"
+        problem = context.report.error("WG0610", text, at)
+        raise Stop(problem.help(f"say which: `with {keeping[0]}.{AVERAGE}`"))
+    return keeping[0]
+
+
+def _refuse_changes(context: Context, entry: ast.Function, graph: Graph) -> None:
+    changed = [value.name for value in graph.params if value.name in graph.writes]
+    if changed:
+        text = f"an entry with averages cannot change parameters such as {listing(changed)}"
+        raise Stop(context.report.error("WG0610", text, _place(entry)))
+
+
+def _place(entry: ast.Function) -> Span:
+    first, last = entry.averages[0].span, entry.averages[-1].span
+    return Span(first.source, first.start, last.end)

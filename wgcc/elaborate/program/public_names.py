@@ -98,8 +98,8 @@ def _check_entry_name(context: Context, name: ast.Identifier) -> None:
     reason = next((reason for reason, holds in reasons.items() if holds), None)
     if reason and text not in RESERVED:
         message = f"entry `{text}` cannot be a method of the loaded model in every runtime"
-        found = context.report.warning("WG0904", message, name, reason)
-        found.note(f'`model.call("{text}", ...)` runs it')
+        problem = context.report.warning("WG0904", message, name, reason)
+        problem.note(f'`model.call("{text}", ...)` runs it')
 
 
 def _check_axes(context: Context, name: str, count: int, at: Place) -> None:
@@ -111,8 +111,8 @@ def _check_axes(context: Context, name: str, count: int, at: Place) -> None:
 def _check_name(context: Context, what: str, name: str, at: Place, longest: int) -> None:
     if name in RESERVED:
         text = f"`{name}` cannot be the name of {what}"
-        found = context.report.error("WG0607", text, at)
-        found.note(RESERVED[name])
+        problem = context.report.error("WG0607", text, at)
+        problem.note(RESERVED[name])
     elif len(name) > longest:
         text = f"this name of {what} has {len(name)} characters; at most {longest} are possible"
         context.report.error("WG0607", text, at)

@@ -9,12 +9,10 @@ from wgcc.effort import effort
 from wgcc.elaborate.declarations.constants import report_failed_assertion
 from wgcc.elaborate.evaluation.statements import run_block
 from wgcc.elaborate.index_ranges.input_ranges import check_ranges
-from wgcc.elaborate.report import Stop
+from wgcc.elaborate.report import MOST_EFFORT, Stop
 from wgcc.elaborate.tracing.context import Context, Parts
-from wgcc.elaborate.tracing.scope import Scope
 from wgcc.elaborate.tracing.traced_graph import TracedGraph
-from wgcc.elaborate.tracing.values import LoadedFile, ParamRef, StateRef
-from wgcc.elaborate.work_limits import MOST_EFFORT
+from wgcc.elaborate.tracing.values import LoadedFile, ParamRef, Scope, StateRef
 from wgcc.evaluate import evaluate
 from wgcc.ir.graph import Graph, Value
 from wgcc.lazy_numpy import Array
@@ -66,9 +64,9 @@ def _check_values(context: Context, test: ast.Test, prepare: Prepare) -> None:
 
 def _refuse_effort(context: Context, test: ast.Test, asked: int) -> None:
     text = f"this test needs about {asked:,} steps of computation"
-    found = context.report.error("WG0421", text, test.name)
-    found.note(f"all tests together may take {MOST_EFFORT:,}")
-    found.help("test with smaller sizes")
+    problem = context.report.error("WG0421", text, test.name)
+    problem.note(f"all tests together may take {MOST_EFFORT:,}")
+    problem.help("test with smaller sizes")
 
 
 def _drawing_effort(context: Context, value: Value) -> int:

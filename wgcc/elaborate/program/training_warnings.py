@@ -45,10 +45,10 @@ def _should_train(context: Context, entry: ast.Function, graphs: Mapping[str, Gr
 
 def _report_idle(context: Context, entry: ast.Function) -> None:
     text = f"entry `{entry.name.text}` does not train: it has no `minimize`"
-    found = context.report.warning("WG0912", text, entry.name)
+    problem = context.report.warning("WG0912", text, entry.name)
     optimizers = list(context.parts.optimizers)
     edits = _insertion(entry, optimizers[0]) if len(optimizers) == 1 else []
-    found.help(f"add `minimize loss with {optimizers[0]}` before `return`", *edits)
+    problem.help(f"add `minimize loss with {optimizers[0]}` before `return`", *edits)
 
 
 def _insertion(entry: ast.Function, optimizer: str) -> list[tuple[Span, str]]:
@@ -77,8 +77,8 @@ def _report_unused(context: Context) -> None:
     for name, optimizer in context.parts.optimizers.items():
         if name not in used:
             text = f"optimizer `{name}` is never used"
-            found = context.report.warning("WG0907", text, optimizer.node.name)
-            found.help(f"an entry trains with it by `minimize loss with {name}`")
+            problem = context.report.warning("WG0907", text, optimizer.node.name)
+            problem.help(f"an entry trains with it by `minimize loss with {name}`")
 
 
 def _report_shared(context: Context) -> None:
@@ -96,12 +96,12 @@ def _report_shared(context: Context) -> None:
 
 def _report_pair(context: Context, one: Minimized, other: Minimized, paths: list[str]) -> None:
     text = f"`{one.optimizer}` and `{other.optimizer}` both train {listing(paths)}"
-    found = context.report.warning("WG0910", text, one.node)
-    found.also(other.node.span, f"`{other.optimizer}` trains them here")
+    problem = context.report.warning("WG0910", text, one.node)
+    problem.also(other.node.span, f"`{other.optimizer}` trains them here")
     alone = [path for path in one.paths if path not in set(paths)]
     part, dot, _ = (alone or paths)[0].partition(".")
     pattern = f"{part}.*" if dot else part
-    found.help(
+    problem.help(
         f'say which parameters each of them trains: `with {one.optimizer} over "{pattern}"`; '
         '`over "*"` if both are to train all'
     )
@@ -113,8 +113,8 @@ def _report_averages(context: Context, averaged: Mapping[str, str]) -> None:
         setting = _setting(optimizer, AVERAGE)
         if setting is not None and name in used and name not in averaged.values():
             text = f"no entry reads the averages that `{name}` keeps"
-            found = context.report.warning("WG0908", text, setting)
-            found.help(
+            problem = context.report.warning("WG0908", text, setting)
+            problem.help(
                 "write `with ema` after the results of an entry: "
                 "`entry predict(…) -> (…) with ema`; without that, only checkpoints have them"
             )
@@ -145,11 +145,11 @@ def _report_late(context: Context, output: str, node: Node, update: Node) -> Non
     if node.span is None:
         return
     text = f"`{output}` is computed with the new weights, after `minimize`"
-    found = context.report.warning("WG0913", text, node.span)
+    problem = context.report.warning("WG0913", text, node.span)
     if update.span is not None:
-        found.also(update.span, "they change here")
-    found.note("that runs the model forward a second time")
-    found.help("compute it before `minimize`, from the values that the loss uses")
+        problem.also(update.span, "they change here")
+    problem.note("that runs the model forward a second time")
+    problem.help("compute it before `minimize`, from the values that the loss uses")
 
 
 def _reached(nodes: Iterable[Node], start: set[Value]) -> set[Value]:

@@ -1,13 +1,20 @@
-"""Checks that a model has as many ids as its `vocab` has characters or tokens."""
+"""Checks that a model has as many ids as its `vocab` has characters or tokens.
+
+`vocab = tokens("tokenizer.json")`: the files of a vocabulary, read and checked.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
+from pathlib import Path
+from typing import TypeGuard
 
 from wgcc.elaborate.index_ranges.preimages import carries
+from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.context import Context
+from wgcc.elaborate.tracing.values import Text
 from wgcc.errors import Span
 from wgcc.ir.dtypes import INTEGER_RANGES
 from wgcc.ir.graph import INTEGERS, Graph, Node, Value
@@ -17,7 +24,7 @@ from wgcc.tokens.token_file import TokenFile
 
 
 @dataclass(frozen=True)
-class Ids:
+class IdSizes:
     """A number of ids; `text` says where it comes from: "table `tok.w` has V = 66 rows"."""
 
     count: int
@@ -39,10 +46,10 @@ def check_vocabulary(
     # A table can be reported with its line in the program.
     odd = next((ids for ids in tables if ids.count == wrong[0].count), wrong[0])
     text = f"`vocab` has {_size(vocab)}, but {odd.text}"
-    found = context.report.error("WG0210", text, at)
-    found.help(_advice(vocab))
+    problem = context.report.error("WG0210", text, at)
+    problem.help(_advice(vocab))
     if odd.span is not None:
-        found.also(odd.span, "declared here")
+        problem.also(odd.span, "declared here")
 
 
 def _fits(vocab: str | TokenFile) -> Callable[[int], bool]:
@@ -64,16 +71,16 @@ def _advice(vocab: str | TokenFile) -> str:
     return "there is one character for each id: change one of the two numbers"
 
 
-def _tables(context: Context, graph: Graph) -> Iterator[Ids]:
+def _tables(context: Context, graph: Graph) -> Iterator[IdSizes]:
     """Parameters that are indexed by ids."""
     for node in with_rounds(graph).nodes:
         ref = context.parts.params.get(node.inputs[0].name) if node.op == "gather" else None
         if ref is not None:
             rows = ref.dims[0]
-            yield Ids(rows.size, f"the table `{ref.path}` has {rows.full} rows", ref.user_span)
+            yield IdSizes(rows.size, f"the table `{ref.path}` has {rows.full} rows", ref.user_span)
 
 
-def _written(graph: Graph) -> Iterator[Ids]:
+def _written(graph: Graph) -> Iterator[IdSizes]:
     """For an entry that takes an id and returns the next one: the numbers of both."""
     taken = [value for value in graph.inputs if _is_id(value)]
     given = [value for value in graph.outputs.values() if _is_id(value)]
@@ -82,10 +89,10 @@ def _written(graph: Graph) -> Iterator[Ids]:
     low, high, _ = graph.ranges.get(taken[0].name, (None, 0, None))
     # Ids that are shifted or clamped do not show how many there are.
     if low == 0 and high < INTEGER_RANGES["i32"][1]:
-        yield Ids(high + 1, f"`{taken[0].name}` of `{graph.name}` is one of {high + 1} ids")
+        yield IdSizes(high + 1, f"`{taken[0].name}` of `{graph.name}` is one of {high + 1} ids")
     classes = _classes(graph, given[0])
     if classes is not None:
-        yield Ids(classes, f"`{graph.name}` returns one of {classes} ids")
+        yield IdSizes(classes, f"`{graph.name}` returns one of {classes} ids")
 
 
 def _is_id(value: Value) -> bool:
@@ -101,3 +108,55 @@ def _classes(graph: Graph, value: Value) -> int | None:
     if node is None or node.op != "argmax":
         return None
     return node.inputs[0].shape[node.attrs["axis"]]
+
+
+NAME = "tokens"
+FORMS = (
+    '`tokens("tokenizer.json")`, `tokens("vocab.json", "merges.txt")` or `tokens("tokenizer.bin")`'
+)
+
+
+def names_tokens(at: ast.Expr) -> TypeGuard[ast.Call]:
+    """Whether a setting is written as `tokens(…)`."""
+    return (
+        isinstance(at, ast.Call) and isinstance(at.function, ast.Name) and at.function.text == NAME
+    )
+
+
+def token_vocabulary(context: Context, at: ast.Call, folder: Path) -> TokenFile:
+    """The tokens of the files; `folder` is that of the program."""
+    # Only here, because few models have tokens.
+    from wgcc.tokens.read import WrongFile, read_tokens
+
+    texts = [_text(context, argument) for argument in at.arguments]
+    if not 1 <= len(texts) <= 2:
+        text = f"`tokens` takes one file or two, but this has {len(texts)}"
+        raise Stop(context.report.error("WG0210", text, at).help(f"write {FORMS}"))
+    paths = [_path(context, text, folder) for text in texts]
+    try:
+        return read_tokens(paths)
+    except WrongFile as error:
+        wrong = texts[error.place]
+        text = f"cannot use `{wrong.value}` as a vocabulary: {error}"
+        raise Stop(context.report.error("WG0701", text, wrong.span)) from error
+
+
+def _text(context: Context, argument: ast.Argument) -> Text:
+    value = context.evaluate(argument.value)
+    if argument.name is not None or not isinstance(value, Text):
+        problem = context.report.error("WG0210", "`tokens` takes names of files", argument)
+        raise Stop(problem.help(f"write {FORMS}"))
+    return value
+
+
+def _path(context: Context, text: Text, folder: Path) -> Path:
+    try:
+        path = (folder / text.value).resolve()
+    except (OSError, ValueError, RuntimeError) as error:
+        found = context.report.error("WG0701", f"cannot read `{text.value}`", text.span)
+        raise Stop(found) from error
+    if Path(text.value).is_absolute() or not path.is_relative_to(folder.resolve()):
+        problem = f"`{text.value}` is outside the folder of the program"
+        found = context.report.error("WG0704", problem, text.span)
+        raise Stop(found.help("copy the file next to the model, or into a folder beside it"))
+    return path

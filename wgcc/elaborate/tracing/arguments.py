@@ -3,6 +3,9 @@
 A built-in states its parameters as text: `"x, axis=none, keep=false"`. `none` means "not given"
 (Python's None), a word in double quotes is a string; `*tensors` takes any number of arguments,
 `**sizes` any other named ones; what comes after `*` alone is given by name.
+
+An argument that is a list stays a list until it is used where a tensor is expected, because
+`[2, 3]` may be a shape; `[[1.0, 2.0], [3.0, 4.0]]` is f32[2, 2].
 """
 
 from __future__ import annotations
@@ -12,13 +15,75 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, NoReturn
 
-from wgcc.elaborate.report import Report, Stop
+from wgcc.elaborate.report import Place, Report, Stop
 from wgcc.elaborate.tracing.dims import Dim
-from wgcc.elaborate.tracing.values import AnyValue, BoolValue, Number, Text
+from wgcc.elaborate.tracing.values import (
+    AnyValue,
+    BoolValue,
+    ListValue,
+    Number,
+    RangeValue,
+    Text,
+    TupleValue,
+)
 from wgcc.errors import Span
 
 if TYPE_CHECKING:
     from wgcc.elaborate.tracing.tracer import Tracer
+
+
+Sequences = ListValue | TupleValue | RangeValue
+
+
+def as_sequence(tracer: Tracer, value: AnyValue | None, at: Place) -> Sequences | None:
+    """None for a value that cannot be iterated over."""
+    if isinstance(value, Dim):
+        if value.size < 0 and not value.generic:
+            text = f"a loop cannot run {value.full} times"
+            raise Stop(tracer.report.error("WG0308", text, at))
+        return RangeValue(range(tracer.repetitions(value)))
+    return value if isinstance(value, Sequences) else None
+
+
+# A plan holds the numbers.
+MOST_NUMBERS = 2**16
+
+
+class RaggedList(Exception):
+    """The lists inside a list differ in length, or one is empty."""
+
+
+def list_contents(value: AnyValue) -> tuple[tuple[int, ...], list[AnyValue]]:
+    """The sizes of a list of lists, and what it holds, in order."""
+    if not isinstance(value, ListValue):
+        return (), [value]
+    parts = [list_contents(item) for item in value.items]
+    if not parts or any(sizes != parts[0][0] for sizes, _ in parts):
+        raise RaggedList
+    return (len(parts), *parts[0][0]), [item for _, items in parts for item in items]
+
+
+def has_fraction(value: AnyValue) -> bool:
+    if isinstance(value, ListValue):
+        return any(map(has_fraction, value.items))
+    return isinstance(value, Number)
+
+
+def has_bool(value: AnyValue) -> bool:
+    if isinstance(value, ListValue):
+        return any(map(has_bool, value.items))
+    return isinstance(value, BoolValue)
+
+
+def common_dtype(items: Sequence[AnyValue]) -> str:
+    """What numbers are, if nothing else says it: whole ones are i32."""
+    if any(isinstance(item, BoolValue) for item in items):
+        return "bool"
+    return "f32" if any(isinstance(item, Number) for item in items) else "i32"
+
+
+def plain_number(item: Dim | Number | BoolValue) -> float | int | bool:
+    return item.size if isinstance(item, Dim) else item.value
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,15 +187,15 @@ def _unknown(
 ) -> NoReturn:
     name, given = next(iter(extra.items()))
     what, place = f"argument of `{function.name}`:", given.name_span or given.span
-    found = report.unknown("WG0207", what, name, names, place, "no such argument")
-    raise Stop(found.note(function.signature))
+    problem = report.unknown("WG0207", what, name, names, place, "no such argument")
+    raise Stop(problem.note(function.signature))
 
 
 def _too_many(report: Report, function: BuiltinFunction, most: int, given: Arguments) -> NoReturn:
     count = len(given.positional)
     text = f"`{function.name}` takes {plural(most, 'argument')}, but {count} were given"
-    found = report.error("WG0207", text, given.positional[most].span)
-    raise Stop(found.note(function.signature))
+    problem = report.error("WG0207", text, given.positional[most].span)
+    raise Stop(problem.note(function.signature))
 
 
 def _only_by_name(
@@ -139,8 +204,8 @@ def _only_by_name(
     """PyTorch has these in another order, so that a number alone would mean something else."""
     listed = ", ".join(f"`{name}`" for name in names)
     text = f"`{function.name}` takes {listed} by name"
-    found = report.error("WG0207", text, given[0].span)
-    raise Stop(found.help(f"write `{names[0]} = {given[0].span.text}`").note(function.signature))
+    problem = report.error("WG0207", text, given[0].span)
+    raise Stop(problem.help(f"write `{names[0]} = {given[0].span.text}`").note(function.signature))
 
 
 def _default(

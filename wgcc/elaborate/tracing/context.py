@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from wgcc.elaborate.report import Report, Stop
-from wgcc.elaborate.tracing.scope import Scope
 from wgcc.elaborate.tracing.traced_graph import TracedGraph
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import (
@@ -19,6 +19,7 @@ from wgcc.elaborate.tracing.values import (
     ListValue,
     OptimizerValue,
     ParamRef,
+    Scope,
     StateRef,
     Tensor,
     TupleValue,
@@ -26,11 +27,15 @@ from wgcc.elaborate.tracing.values import (
 from wgcc.errors import Span
 from wgcc.syntax import ast
 
+if TYPE_CHECKING:
+    from wgcc.elaborate.tracing.values import AnyValue
+
+
 MOST_UNROLLED = 20_000
 
 
 @dataclass
-class Replacement:
+class LayerReplacement:
     """`replace "glob" with …`: its constructor is evaluated in `scope`."""
 
     pattern: str
@@ -57,7 +62,7 @@ class Parts:
     states: dict[str, StateRef] = field(default_factory=dict)
     optimizers: dict[str, OptimizerValue] = field(default_factory=dict)
     settings: dict[str, ast.Expr] = field(default_factory=dict)
-    replacements: list[Replacement] = field(default_factory=list)
+    replacements: list[LayerReplacement] = field(default_factory=list)
     created: dict[str, int] = field(default_factory=dict)
     minimized: dict[str, list[Minimized]] = field(default_factory=dict)
 
@@ -163,4 +168,11 @@ def has_failed(value: AnyValue) -> bool:
     return isinstance(value, Failed)
 
 
-__all__ = ["FAILED", "Context", "Minimized", "Parts", "Replacement", "has_failed"]
+__all__ = (
+    "FAILED",
+    "Context",
+    "LayerReplacement",
+    "Minimized",
+    "Parts",
+    "has_failed",
+)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from wgcc.elaborate.from_pytorch import LAYERS, PREFIXES, SCHEDULES, counterpart
-from wgcc.elaborate.from_pytorch.calls import Argument, Call, is_atom
+from wgcc.elaborate.from_pytorch.calls import PytorchArgument, PytorchCall, is_atom
 from wgcc.elaborate.from_pytorch.same_names import SAME_NAMES
 from wgcc.elaborate.report import SYNONYMS
 from wgcc.elaborate.tracing.context import Context
@@ -49,7 +49,7 @@ def is_written(context: Context, name: str) -> bool:
 
 def foreign_call(
     context: Context, arguments: tuple[ast.Argument, ...], first: ast.Expr | None = None
-) -> Call:
+) -> PytorchCall:
     """What is known of the arguments; errors in them are reported."""
     positional = [argument.value for argument in arguments if argument.name is None]
     named = {
@@ -58,7 +58,7 @@ def foreign_call(
         if argument.name is not None
     }
     nodes = positional if first is None else [first, *positional]
-    return Call(tuple(_fact(context, node) for node in nodes), named)
+    return PytorchCall(tuple(_fact(context, node) for node in nodes), named)
 
 
 def call_counterpart(context: Context, node: ast.Call) -> str | None:
@@ -71,7 +71,9 @@ def call_counterpart(context: Context, node: ast.Call) -> str | None:
     return known.code(foreign_call(context, node.arguments)) if known is not None else None
 
 
-def explain_unknown(context: Context, found: Diagnostic, name: str, call: Call, at: Span) -> None:
+def explain_unknown(
+    context: Context, found: Diagnostic, name: str, call: PytorchCall, at: Span
+) -> None:
     """Add to an error of a call that is not known here what to write instead of it."""
     function, known = context.scope.find(name), counterpart(name)
     if isinstance(function, Builtin):
@@ -85,7 +87,7 @@ def explain_unknown(context: Context, found: Diagnostic, name: str, call: Call, 
         _help(found, known.advice(code), None if name in SCHEDULES else code, at)
 
 
-def explain_layer(found: Diagnostic, name: str, call: Call) -> None:
+def explain_layer(found: Diagnostic, name: str, call: PytorchCall) -> None:
     """The same for a layer that is created inside an expression."""
     code = LAYERS[name].code(call) or LAYERS[name].general
     advice = f"declare it as a member, `f: {code}`" if code else LAYERS[name].advice()
@@ -108,7 +110,7 @@ def _fitting(code: str, at: Span) -> str:
 
 
 def explain_misuse(
-    context: Context, found: Diagnostic, function: Builtin, call: Call, at: Span
+    context: Context, found: Diagnostic, function: Builtin, call: PytorchCall, at: Span
 ) -> None:
     """The same for a built-in whose arguments are those of PyTorch; other advice is better."""
     if found.helps and found.code not in ("WG0201", "WG0207"):
@@ -118,19 +120,19 @@ def explain_misuse(
         _help(found, f"write `{code}`", code, at)
 
 
-def same_name_code(function: Builtin, call: Call) -> str:
+def same_name_code(function: Builtin, call: PytorchCall) -> str:
     rule = SAME_NAMES.get(function.name)
     code = rule.code(call) if rule is not None else None
     return code or _plain(function.name, call, _renamed(function, call.named))
 
 
-def _renamed(function: Builtin, named: Mapping[str, Argument]) -> dict[str, str]:
+def _renamed(function: Builtin, named: Mapping[str, PytorchArgument]) -> dict[str, str]:
     """Names of arguments that PyTorch calls differently."""
     own = {part.partition("=")[0].strip(" *") for part in function.function.parameters.split(",")}
     return {name: SYNONYMS[name] for name in named if name not in own and SYNONYMS.get(name) in own}
 
 
-def _plain(name: str, call: Call, renamed: Mapping[str, str] | None = None) -> str:
+def _plain(name: str, call: PytorchCall, renamed: Mapping[str, str] | None = None) -> str:
     """The call as it is written, but for the names of arguments."""
     new = {} if renamed is None else renamed
     texts = [argument.text for argument in call.positional]
@@ -145,31 +147,33 @@ def _word(text: str, translated: bool) -> str:
     return PYTHON_WORDS.get(text, text) if translated else text
 
 
-def _fact(context: Context, node: ast.Expr) -> Argument:
+def _fact(context: Context, node: ast.Expr) -> PytorchArgument:
     text = " ".join(node.span.text.split())
     python_word = isinstance(node, ast.Name) and node.text in PYTHON_WORDS
     if python_word or is_prefixed(context, node):
-        return Argument(text)
+        return PytorchArgument(text)
     if isinstance(node, (ast.ListExpr, ast.TupleExpr)):
-        return Argument(text, items=tuple(_fact(context, item) for item in node.items))
+        return PytorchArgument(text, items=tuple(_fact(context, item) for item in node.items))
     return described(context, text, context.read(context.value(node)))
 
 
-def described(context: Context, text: str, value: AnyValue) -> Argument:
+def described(context: Context, text: str, value: AnyValue) -> PytorchArgument:
     if isinstance(value, Tensor):
         sizes = tuple(_size(context, dim) for dim in value.dims)
         lengths = tuple(dim.size for dim in value.dims)
-        return Argument(text, sizes, lengths, value.dtype)
+        return PytorchArgument(text, sizes, lengths, value.dtype)
     if isinstance(value, Dim):
-        return Argument(text, number=value.size)
+        return PytorchArgument(text, number=value.size)
     if isinstance(value, Number):
-        return Argument(text, number=value.value)
+        return PytorchArgument(text, number=value.value)
     if isinstance(value, (ListValue, TupleValue)):
         parts = enumerate(value.items)
-        return Argument(text, items=tuple(described(context, f"{text}[{i}]", v) for i, v in parts))
+        return PytorchArgument(
+            text, items=tuple(described(context, f"{text}[{i}]", v) for i, v in parts)
+        )
     if isinstance(value, OptimizerValue):
-        return Argument(text, rate=_rate(value))
-    return Argument(text)
+        return PytorchArgument(text, rate=_rate(value))
+    return PytorchArgument(text)
 
 
 def _size(context: Context, dim: Dim) -> str:

@@ -14,17 +14,16 @@ from typing import Any
 
 from wgcc.elaborate.index_ranges.input_ranges import Lookup
 from wgcc.elaborate.index_ranges.preimages import Allowed
-from wgcc.elaborate.report import Place, Report, Stop, place
-from wgcc.elaborate.tracing.arguments import Arguments
-from wgcc.elaborate.tracing.dims import COINCIDENCE, DIFF, Dim, compare, sizes_note, sizes_of
-from wgcc.elaborate.tracing.list_literals import (
+from wgcc.elaborate.report import Budget, Place, Report, Stop, place
+from wgcc.elaborate.tracing.arguments import (
     MOST_NUMBERS,
+    Arguments,
     RaggedList,
     common_dtype,
-    contents,
+    list_contents,
     plain_number,
 )
-from wgcc.elaborate.tracing.scope import Scope
+from wgcc.elaborate.tracing.dims import COINCIDENCE, DIFF, Dim, compare, sizes_note, sizes_of
 from wgcc.elaborate.tracing.traced_graph import TracedGraph
 from wgcc.elaborate.tracing.values import (
     AnyValue,
@@ -32,6 +31,7 @@ from wgcc.elaborate.tracing.values import (
     ListValue,
     Number,
     ParamRef,
+    Scope,
     StateRef,
     Tensor,
     TrainingFlag,
@@ -39,7 +39,6 @@ from wgcc.elaborate.tracing.values import (
     describe,
     type_text,
 )
-from wgcc.elaborate.work_limits import Budget
 from wgcc.errors import Span
 from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.ir.graph import FLOATS, INTEGERS, Choice, TensorType
@@ -171,14 +170,14 @@ class Tracer:
         `here` stays as it is.
         """
         try:
-            sizes, items = contents(value)
+            sizes, items = list_contents(value)
         except RaggedList:
             text = "the rows of a tensor must be equally long, and not empty"
             raise Stop(self.report.error("WG0415", text, at)) from None
         if len(items) > MOST_NUMBERS:
             text = f"a list of {len(items):,} numbers is too long, at most {MOST_NUMBERS:,} fit"
-            found = self.report.error("WG0422", text, at)
-            raise Stop(found.help("declare a `frozen param` with `~ external`, and give a file"))
+            problem = self.report.error("WG0422", text, at)
+            raise Stop(problem.help("declare a `frozen param` with `~ external`, and give a file"))
         own = common_dtype(items)
         dtype = own if not dtypes or own in dtypes else dtypes[0]
         values = tuple(self._listed(item, dtype, at) for item in items)
@@ -191,9 +190,9 @@ class Tracer:
     def _listed(self, item: AnyValue, dtype: str, at: Place) -> float | int | bool:
         if isinstance(item, Tensor):
             text = f"a tensor is made of numbers known at compile time, but this list has {item}"
-            found = self.report.error("WG0501", text, at)
+            problem = self.report.error("WG0501", text, at)
             advice = "`stack([a, b])` makes one tensor of them, `append(list, x)` a longer list"
-            raise Stop(found.help(advice))
+            raise Stop(problem.help(advice))
         known = isinstance(item, (Dim, Number, BoolValue))
         fraction = isinstance(item, Number) and dtype in INTEGERS
         if not known or fraction or isinstance(item, BoolValue) != (dtype == "bool"):
@@ -210,10 +209,10 @@ class Tracer:
         if self.generic or low <= number <= high:
             return
         text = f"{number} does not fit into {dtype} ({low} to {high})"
-        found = self.report.error("WG0504", text, at)
+        problem = self.report.error("WG0504", text, at)
         if isinf(number):
-            found.help(f"use a large number instead, e.g. `{'-' if number < 0 else ''}1e30`")
-        raise Stop(found)
+            problem.help(f"use a large number instead, e.g. `{'-' if number < 0 else ''}1e30`")
+        raise Stop(problem)
 
     def broadcast(self, tensor: Tensor, dims: Sequence[Dim]) -> Tensor:
         """Broadcast to `dims`, which the caller has checked; no node if they are equal."""
@@ -302,14 +301,14 @@ class Tracer:
             text = f"a tensor {want} is expected here, but this is {describe(value)}"
             raise Stop(self.report.error("WG0501", text, at))
         if value.dtype != dtype:
-            found = self.report.error("WG0501", f"{want} expected, but this is {value}", at)
-            raise Stop(found.help(f"convert it: `{dtype}(...)`"))
+            problem = self.report.error("WG0501", f"{want} expected, but this is {value}", at)
+            raise Stop(problem.help(f"convert it: `{dtype}(...)`"))
         pairs = list(zip(reversed(value.dims), reversed(dims), strict=False))
         fits = all(have.is_one or compare(have, wanted) is not DIFF for have, wanted in pairs)
         if len(value.dims) > len(dims) or not fits:
-            found = self.report.error("WG0405", f"{want} expected, but this is {value}", at)
+            problem = self.report.error("WG0405", f"{want} expected, but this is {value}", at)
             note = sizes_note(dims, value.dims)
-            raise Stop(found.note(note) if note else found)
+            raise Stop(problem.note(note) if note else problem)
         for have, wanted in pairs:
             if not have.is_one:
                 self.same_size(have, wanted, at, "the value to store")

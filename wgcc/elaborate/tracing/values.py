@@ -6,13 +6,12 @@ A whole number is a `Dim`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wgcc.elaborate.tracing.dims import Dim, shape_text
-from wgcc.elaborate.tracing.scope import Scope
 from wgcc.errors import Source, Span
 from wgcc.ir.graph import Value
 from wgcc.ir.program import Init
@@ -20,6 +19,7 @@ from wgcc.syntax import ast
 
 if TYPE_CHECKING:
     from wgcc.elaborate.tracing.arguments import BuiltinFunction, Given
+    from wgcc.elaborate.tracing.tracer import Tracer
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,3 +272,90 @@ _KINDS: dict[type, str] = {
     OptimizerValue: "an optimizer",
     LayerContents: "the contents of a layer",
 }
+
+
+def holds_layers(value: AnyValue | None) -> bool:
+    """Whether it is a layer, or a list of layers."""
+    if isinstance(value, ListValue):
+        return bool(value.items) and all(holds_layers(item) for item in value.items)
+    return isinstance(value, LayerValue)
+
+
+def stored_in(value: AnyValue) -> dict[str, ParamRef | StateRef]:
+    """All parameters and state of a layer or list of layers, by their names inside it."""
+    return dict(_stored(value, ""))
+
+
+def _stored(value: AnyValue, path: str) -> Iterator[tuple[str, ParamRef | StateRef]]:
+    if isinstance(value, (ParamRef, StateRef)):
+        yield path, value
+    elif isinstance(value, LayerValue):
+        for name, member in value.scope.names.items():
+            yield from _stored(member, f"{path}.{name}" if path else name)
+    elif isinstance(value, ListValue):
+        for position, item in enumerate(value.items):
+            yield from _stored(item, f"{path}.{position}" if path else str(position))
+
+
+def layer_tensors(tracer: Tracer, value: AnyValue) -> Mapping[str, Tensor]:
+    """The current tensors of a layer, or those that are to be stored in one."""
+    if isinstance(value, LayerContents):
+        return value.tensors
+    return {name: tracer.trace.read(ref) for name, ref in stored_in(value).items()}
+
+
+def difference(a: Mapping[str, ParamRef | StateRef], b: Mapping[str, Tensor]) -> str:
+    """What makes two layers unlike: empty if they have the same names and types."""
+    for name in (*a, *b):
+        if name not in a or name not in b:
+            return f"`{name}` is only in the {'first' if name in a else 'second'}"
+        if a[name].dtype != b[name].dtype or _sizes(a[name]) != _sizes(b[name]):
+            return f"`{name}` is {_type(a[name])} in the first and {_type(b[name])} in the second"
+    return ""
+
+
+def _sizes(value: ParamRef | StateRef | Tensor) -> list[int]:
+    return [dim.size for dim in value.dims]
+
+
+def _type(value: ParamRef | StateRef | Tensor) -> str:
+    return f"{value.dtype}{_sizes(value) if value.dims else ''}"
+
+
+class Scope:
+    """Names with their values; names not found here are looked up in `parent`.
+
+    `pending` are names that a later line defines.
+    """
+
+    def __init__(
+        self, parent: Scope | None = None, names: Mapping[str, AnyValue] | None = None
+    ) -> None:
+        self.parent = parent
+        self.pending: set[str] = set()
+        self.names: dict[str, AnyValue] = dict(names or {})
+
+    def find(self, name: str) -> AnyValue | None:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.parent
+        return None
+
+    def bind(self, name: str, value: AnyValue) -> None:
+        self.names[name] = value
+        self.pending.discard(name)
+
+    def awaits(self, name: str) -> bool:
+        scope: Scope | None = self
+        while scope is not None and name not in scope.pending:
+            scope = scope.parent
+        return scope is not None
+
+    def visible(self) -> Iterator[str]:
+        """Every name that `find` would find, nearest first."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield from scope.names
+            scope = scope.parent

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from wgcc.from_onnx import patterns
-from wgcc.from_onnx.context import Op
-from wgcc.from_onnx.literals import LARGEST, float_text, number_text
+from wgcc.from_onnx.context import Given, Op
+from wgcc.from_onnx.literals import LARGEST
 from wgcc.from_onnx.problems import CannotImport
-from wgcc.from_onnx.rms_norm import rms_norm
-from wgcc.from_onnx.rules.rule import Rule, aligned
+from wgcc.from_onnx.rules.rule import Rule, aligned, dtype
 from wgcc.from_onnx.values import Constant, Operand, Value
 from wgcc.lazy_numpy import np
+from wgcc.syntax.templates import filled
 
 # Factors that are as large as floats can be.
 MASK_LIMIT = 1e38
@@ -31,38 +31,31 @@ FLOAT_FUNCTIONS = {
 }  # fmt: skip
 
 
-def unary(text: str) -> Callable[[Op], Value]:
+def unary(text: str, **defaults: float) -> Callable[[Op], Value]:
+    """A function of one tensor and of attributes, which are numbers and fill `{1}`, `{2}` …."""
+
     def rule(op: Op) -> Value:
-        x = op.operand(0)
-        return op.result(text, x, order=x.order if isinstance(x, Value) else None)
+        numbers = [float(op.attribute(name, value)) for name, value in defaults.items()]
+        return of_one(op, text, *numbers)
 
     return rule
 
 
-def with_numbers(text: str, **defaults: float) -> Rule:
-    """A function of one tensor and of attributes, which are numbers."""
-
-    def rule(op: Op) -> Operand:
-        x = op.operand(0)
-        numbers = {name: float(op.attribute(name, value)) for name, value in defaults.items()}
-        filled = text.replace("{0}", "\0")
-        for name, number in numbers.items():
-            filled = filled.replace(f"{{{name}}}", float_text(number))
-        order = x.order if isinstance(x, Value) else None
-        return op.result(filled.replace("\0", "{0}"), x, order=order)
-
-    return rule
+def of_one(op: Op, text: str, *parts: Given) -> Value:
+    x = op.operand(0)
+    return op.result(text, x, *parts, order=x.order if isinstance(x, Value) else None)
 
 
 def binary(text: str) -> Rule:
     return lambda op: broadcast(op, text, [op.operand(0), op.operand(1)])
 
 
-def broadcast(op: Op, text: str, operands: list[Operand]) -> Value:
+def broadcast(op: Op, text: str, operands: list[Operand], *others: Given) -> Value:
+    """`others` fill the holes behind those of the operands."""
     found, order = aligned(op, operands)
     rank = len(op.type.shape)
     parts = [literal(item, found, rank) for item in found]
-    return op.result(text, *parts, order=order)
+    return op.result(text, *parts, *others, order=order)
 
 
 def literal(item: Operand, all_items: list[Operand], rank: int) -> Operand:
@@ -80,16 +73,15 @@ def folded(text: str) -> Rule:
     def rule(op: Op) -> Operand:
         operands = [op.operand(place) for place in range(len(op.inputs))]
         found, order = aligned(op, operands)
-        result = text_of_all(text, len(found))
-        return op.result(result, *found, order=order)
+        return op.result("{0}", _of_all(op, text, found), order=order)
 
     return rule
 
 
-def text_of_all(text: str, count: int) -> str:
-    whole = "{0}"
-    for place in range(1, count):
-        whole = text.replace("{0}", "\0").replace("{1}", f"{{{place}}}").replace("\0", whole)
+def _of_all(op: Op, text: str, operands: Sequence[Operand]) -> Given:
+    whole: Given = op.tree(operands[0])
+    for item in operands[1:]:
+        whole = filled(text, whole, op.tree(item))
     return whole
 
 
@@ -105,8 +97,7 @@ def add(op: Op) -> Operand:
 def multiply(op: Op) -> Operand:
     a, b = op.operand(0), op.operand(1)
     if op.type.dtype == "f32":
-        found = patterns.silu(op, a, b) or rms_norm(op, a, b)
-        found = found or patterns.gelu(op, _number_or(a), _number_or(b))
+        found = patterns.activation(op, a, b) or patterns.rms_norm(op, a, b)
         if found is not None:
             return found
         a, b = _mask_factor(op, a), _mask_factor(op, b)
@@ -123,18 +114,11 @@ def _mask_factor(op: Op, item: Operand) -> Operand:
     return Constant(np.sign(item.array) * np.float32(1e29))
 
 
-def _number_or(item: Operand) -> object:
-    """The text of a single number."""
-    if isinstance(item, Constant) and item.array.size == 1:
-        return number_text(item.array)
-    return item
-
-
 def mean(op: Op) -> Operand:
     operands = [op.operand(place) for place in range(len(op.inputs))]
     found, order = aligned(op, operands)
-    text = f"({text_of_all('{0} + {1}', len(found))}) / {float(len(found))}"
-    return op.result(text, *found, order=order)
+    total = _of_all(op, "{0} + {1}", found)
+    return op.result("{0} / {1}", total, float(len(found)), order=order)
 
 
 def divide(op: Op) -> Operand:
@@ -163,10 +147,8 @@ def modulo(op: Op) -> Operand:
         text = "{0} - floor({0} / {1}) * {1}"
         if not isinstance(b, Constant):
             # Infinity has no multiples.
-            text = (
-                f"where(abs({{1}}) > {LARGEST}, where({{0}} * {{1}} < 0.0, {{1}}, {{0}}), {text})"
-            )
-        return broadcast(op, text, [a, b])
+            text = f"where(abs({{1}}) > {{2}}, where({{0}} * {{1}} < 0.0, {{1}}, {{0}}), {text})"
+        return broadcast(op, text, [a, b], LARGEST)
     if op.attribute("fmod", 0):
         return broadcast(op, "where({0} < 0, -(abs({0}) % abs({1})), abs({0}) % abs({1}))", [a, b])
     return broadcast(op, "{0} % {1}", [a, b])
@@ -180,12 +162,12 @@ def power(op: Op) -> Operand:
         if number in texts and len(b.shape) <= len(a.shape):
             return broadcast(op, texts[number], [a])
         b = Constant(b.array.astype(np.float32))
+    kind = dtype(op.type.dtype)
     if a.dtype != b.dtype:
         wide = "f32({0}) ** f32({1})"
-        text = wide if op.type.dtype == "f32" else f"{op.type.dtype}({wide})"
-        return broadcast(op, text, [a, b])
-    if op.type.dtype != "f32":
-        return broadcast(op, f"{op.type.dtype}(round(f32({{0}}) ** f32({{1}})))", [a, b])
+        return broadcast(op, wide if kind.name == "f32" else f"{{2}}({wide})", [a, b], kind)
+    if kind.name != "f32":
+        return broadcast(op, "{2}(round(f32({0}) ** f32({1})))", [a, b], kind)
     return broadcast(op, "{0} ** {1}", [a, b])
 
 
@@ -209,14 +191,14 @@ def _limit(op: Op, place: int, name: str) -> Operand | None:
 
 
 def cast(op: Op) -> Operand:
-    x, dtype = op.operand(0), op.type.dtype
+    x, kind = op.operand(0), op.type.dtype
     if isinstance(x, Constant):
         return x
-    if x.dtype == dtype:
+    if x.dtype == kind:
         return x if x.element == op.type.element else op.result("{0}", x, order=x.order)
-    zero = "0.0" if x.dtype == "f32" else "0"
-    text = f"{{0}} != {zero}" if dtype == "bool" else f"{dtype}({{0}})"
-    return op.result(text, x, order=x.order)
+    if kind == "bool":
+        return op.result("{0} != {1}", x, 0.0 if x.dtype == "f32" else 0, order=x.order)
+    return op.result("{1}({0})", x, dtype(kind), order=x.order)
 
 
 def where(op: Op) -> Operand:
@@ -224,8 +206,8 @@ def where(op: Op) -> Operand:
 
 
 def gelu(op: Op) -> Operand:
-    text = "gelu({0}, approximate = true)" if op.attribute("approximate") == "tanh" else "gelu({0})"
-    return unary(text)(op)
+    is_rough = op.attribute("approximate") == "tanh"
+    return of_one(op, "gelu({0}, approximate = {1})", is_rough or None)
 
 
 def prelu(op: Op) -> Operand:
@@ -234,8 +216,7 @@ def prelu(op: Op) -> Operand:
 
 def swish(op: Op) -> Operand:
     alpha = float(op.attribute("alpha", 1.0))
-    text = "silu({0})" if alpha == 1 else f"{{0}} * sigmoid({float_text(alpha)} * {{0}})"
-    return unary(text)(op)
+    return of_one(op, "silu({0})" if alpha == 1 else "{0} * sigmoid({1} * {0})", alpha)
 
 
 def is_infinite(op: Op) -> Operand:
@@ -243,11 +224,7 @@ def is_infinite(op: Op) -> Operand:
     if not positive and not negative:
         raise CannotImport("it looks for no infinity at all")
     side = "" if positive and negative else " and {0} > 0.0" if positive else " and {0} < 0.0"
-    return unary(f"isinf({{0}}){side}")(op)
-
-
-def negative(op: Op) -> Operand:
-    return unary("-{0}")(op)
+    return of_one(op, f"isinf({{0}}){side}")
 
 
 def whole_number_shift(op: Op) -> Operand:
@@ -279,7 +256,7 @@ def _ratio(op: Op) -> float:
 RULES: dict[str, Rule] = {
     **{name: unary(text) for name, text in FLOAT_FUNCTIONS.items()},
     "Abs": unary("abs({0})"),
-    "Neg": negative,
+    "Neg": unary("-{0}"),
     "Sign": unary("sign({0})"),
     "Not": unary("not {0}"),
     "Add": add,
@@ -311,16 +288,13 @@ RULES: dict[str, Rule] = {
     "BitShift": whole_number_shift,
     "Identity": identity,
     "Dropout": dropout,
-    "Elu": with_numbers("elu({0}, {alpha})", alpha=1.0),
-    "Celu": with_numbers("{alpha} * elu({0} / {alpha})", alpha=1.0),
-    "LeakyRelu": with_numbers("leaky_relu({0}, {alpha})", alpha=0.01),
-    "HardSigmoid": with_numbers("clamp({alpha} * {0} + {beta}, 0.0, 1.0)", alpha=0.2, beta=0.5),
-    "Selu": with_numbers(
-        "{gamma} * elu({0}, {alpha})", alpha=1.6732631921768188, gamma=1.0507010221481323
-    ),
-    "ThresholdedRelu": with_numbers("where({0} > {alpha}, {0}, 0.0)", alpha=1.0),
-    "Shrink": with_numbers(
-        "where({0} < -{lambd}, {0} + {bias}, where({0} > {lambd}, {0} - {bias}, 0.0))",
-        bias=0.0, lambd=0.5,
+    "Elu": unary("elu({0}, {1})", alpha=1.0),
+    "Celu": unary("{1} * elu({0} / {1})", alpha=1.0),
+    "LeakyRelu": unary("leaky_relu({0}, {1})", alpha=0.01),
+    "HardSigmoid": unary("clamp({1} * {0} + {2}, 0.0, 1.0)", alpha=0.2, beta=0.5),
+    "Selu": unary("{2} * elu({0}, {1})", alpha=1.6732631921768188, gamma=1.0507010221481323),
+    "ThresholdedRelu": unary("where({0} > {1}, {0}, 0.0)", alpha=1.0),
+    "Shrink": unary(
+        "where({0} < -{2}, {0} + {1}, where({0} > {2}, {0} - {1}, 0.0))", bias=0.0, lambd=0.5
     ),
 }  # fmt: skip

@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from wgcc.from_onnx.context import Op
+from wgcc.from_onnx.context import Given, Op
+from wgcc.from_onnx.literals import LARGEST, real
 from wgcc.from_onnx.problems import CannotImport
-from wgcc.from_onnx.rules.rule import Rule, tuple_text
-from wgcc.from_onnx.rules.shapes import padded
-from wgcc.from_onnx.values import Constant, Operand, Shape, channels_last_order
+from wgcc.from_onnx.rules.rule import Rule, axes_of, dtype, per_axis
+from wgcc.from_onnx.rules.shapes import ZERO, padded
+from wgcc.from_onnx.values import Constant, Member, Operand, Shape, channels_last_order
 from wgcc.lazy_numpy import np
+from wgcc.syntax import ast
+from wgcc.syntax.templates import filled
 
 # The least 32-bit float: padding that is never the largest of a window.
-LOWEST = "-3.4028234e38"
+LOWEST = real(-LARGEST)
+# Options of windows that need not be written.
+PLAIN = {"stride": 1, "pad": 0, "dilation": 1, "groups": 1}
 
 
 def windows(op: Op, sizes: Sequence[int], spatial: Sequence[int]) -> dict[str, list[int]]:
@@ -52,17 +57,15 @@ def _same_pads(
     return before + after
 
 
-def evenly_padded(
-    op: Op, x: Operand, found: dict[str, list[int]], value: str
-) -> tuple[Operand, str]:
+def evenly_padded(op: Op, x: Operand, found: dict[str, list[int]]) -> tuple[Operand, Given]:
     """Padding that is the same on both sides is an option; other padding comes before."""
     if found["before"] == found["after"]:
-        return x, tuple_text(found["before"])
+        return x, per_axis(found["before"])
     pairs = {
         axis + 2: pair
         for axis, pair in enumerate(zip(found["before"], found["after"], strict=True))
     }
-    return padded(op, x, pairs, "constant", value), "0"
+    return padded(op, x, pairs), 0
 
 
 def conv(op: Op) -> Operand:
@@ -72,27 +75,27 @@ def conv(op: Op) -> Operand:
         raise CannotImport(f"it convolves {rank - 2} axes; the language has 1 to 3")
     groups = int(op.attribute("group", 1))
     found = windows(op, w.shape[2:], x.shape[2:])
-    x, pad = evenly_padded(op, x, found, "0.0")
-    options = _options(stride=tuple_text(found["strides"]), pad=pad,
-                       dilation=tuple_text(found["dilations"]), groups=str(groups))  # fmt: skip
+    x, pad = evenly_padded(op, x, found)
+    options = _options(stride=per_axis(found["strides"]), pad=pad,
+                       dilation=per_axis(found["dilations"]), groups=groups)  # fmt: skip
     order = channels_last_order(rank)
     kernel = op.transposed(w, (*range(2, rank), 1, 0))
     layer = _conv_layer(op, kernel, f"Conv{rank - 2}d", x.shape[1], w.shape[0], options)
     if layer is not None:
-        return op.result("{1}({0})", x, layer, order=order)  # type: ignore[arg-type]
-    extra = "".join(f", {item}" for item in options)
-    text = f"conv{rank - 2}d({{0}}, {{1}}{extra})"
-    return op.result(*_with_bias(op, text, x, kernel), order=order)
+        return op.result("{1}({0})", x, layer, order=order)
+    whole = op.call(f"conv{rank - 2}d", x, kernel, **options)
+    if not op.has(2):
+        return op.result("{0}", whole, order=order)
+    return op.result("{0} + {1}", whole, op.plain(2), order=order)
 
 
-def _options(**given: str) -> list[str]:
-    plain = {"stride": "1", "pad": "0", "dilation": "1", "groups": "1", "output_pad": "0"}
-    return [f"{name} = {text}" for name, text in given.items() if text != plain[name]]
+def _options(**given: Given) -> dict[str, Given]:
+    return {name: option for name, option in given.items() if option != PLAIN[name]}
 
 
 def _conv_layer(
-    op: Op, kernel: Operand, kind: str, inputs: int, outputs: int, options: list[str]
-) -> object | None:
+    op: Op, kernel: Operand, kind: str, inputs: int, outputs: int, options: dict[str, Given]
+) -> Member | None:
     """A standard layer, if its numbers are stored and its own; it has one size of windows."""
     bias = op.inputs[2] if op.has(2) else None
     own = [item for item in (kernel, bias) if item is not None]
@@ -100,21 +103,12 @@ def _conv_layer(
         return None
     assert isinstance(kernel, Constant)
     sizes = kernel.shape[: len(kernel.shape) - 2]
-    if len(set(sizes)) > 1 or any("(" in option for option in options):
+    if len(set(sizes)) > 1 or any(isinstance(option, tuple) for option in options.values()):
         return None
-    given = [f"k = {sizes[0]}"] if sizes[0] != 3 else []
-    given += options + ([] if bias is not None else ["bias = false"])
     arrays = {"w": kernel.array} | ({"b": bias.array} if isinstance(bias, Constant) else {})
-    text = f"({', '.join(given)})" if given else ""
-    return op.layer(f"{kind}[{inputs}, {outputs}]{text}", op.layer_name("conv"), **arrays)
-
-
-def _with_bias(
-    op: Op, text: str, x: Operand, kernel: Operand
-) -> tuple[str, Operand, Operand] | tuple[str, Operand, Operand, Operand]:
-    if not op.has(2):
-        return text, x, kernel
-    return f"{text} + {{2}}", x, kernel, op.plain(2)
+    given = {"k": sizes[0] if sizes[0] != 3 else None, **options,
+             "bias": None if bias is not None else False}  # fmt: skip
+    return op.layer(kind, (inputs, outputs), op.layer_name("conv"), arrays, **given)
 
 
 def conv_transpose(op: Op) -> Operand:
@@ -132,17 +126,14 @@ def conv_transpose(op: Op) -> Operand:
     order = channels_last_order(rank)
     # PyTorch's kernel is turned round; wgcc's is, too: [k, I, O / groups].
     kernel = op.transposed(w, (*range(2, rank), 0, 1))
-    options = _options(
-        stride=tuple_text(strides), dilation=tuple_text(dilations), groups=str(groups)
-    )
-    extra = "".join(f", {item}" for item in options)
+    options = _options(stride=per_axis(strides), dilation=per_axis(dilations), groups=groups)
     shape = (x.shape[0], op.type.shape[1], *full)
-    text = f"conv_transpose{count}d({{0}}, {{1}}{extra})"
-    whole = op.emit(text, x, kernel, shape=shape, dtype="f32", order=order)
+    spread = op.call(f"conv_transpose{count}d", x, kernel, **options)
+    whole = op.emit("{0}", spread, shape=shape, dtype="f32", order=order)
     pairs = {
         axis + 2: (-before[axis], sizes[axis] - full[axis] + before[axis]) for axis in range(count)
     }
-    cut = padded(op, whole, pairs, "constant", "0.0")
+    cut = padded(op, whole, pairs)
     if not op.has(2):
         return op.result("{0}", cut, order=order)
     return op.result("{0} + {1}", cut, op.plain(2), order=order)
@@ -172,35 +163,35 @@ def max_pool(op: Op) -> Operand | list[Operand | None]:
     if x.dtype != "f32":
         x = op.emit("f32({0})", x, shape=x.shape, dtype="f32", order=order)
     wide, (x, options) = x.shape, _pool_options(op, x, found, kernel, LOWEST)
-    text = f"max_pool{rank - 2}d({{0}}, {tuple_text(kernel)}, {options}"
+    has_indices = len(op.types) > 1
+    pooled = op.call(f"max_pool{rank - 2}d", x, per_axis(kernel), **options,
+                     return_indices=has_indices or None)  # fmt: skip
     if op.type.dtype != "f32":
-        if len(op.types) > 1:
+        if has_indices:
             raise CannotImport(f"it pools {op.type.dtype}, and its indices are used")
-        return op.result(f"{op.type.dtype}({text}))", x, order=order)
-    if len(op.types) == 1:
-        return op.result(f"{text})", x, order=order)
+        return op.result("{1}({0})", pooled, dtype(op.type.dtype), order=order)
+    if not has_indices:
+        return op.result("{0}", pooled, order=order)
     if x.shape != wide:
         raise CannotImport("its indices are used, with uneven padding")
-    return _with_indices(op, f"{text}, return_indices = true)", x, order)
+    return _with_indices(op, pooled, x, order)
 
 
-def _with_indices(op: Op, text: str, x: Operand, order: Shape) -> list[Operand | None]:
+def _with_indices(op: Op, pooled: Given, x: Operand, order: Shape) -> list[Operand | None]:
     """The language counts places in each image, ONNX in the whole tensor."""
     values = (op.output(0, order), op.output(1, order))
-    op.emit_many(text, x, values=values)
+    op.emit_many("{0}", pooled, values=values)
     samples, channels = x.shape[:2]
     size = int(np.prod(x.shape[2:]))
     base = np.arange(samples)[:, None] * channels + np.arange(channels)
     shape = (samples, *(1,) * (len(x.shape) - 2), channels)
     offsets = op.parameter_of((base * size).reshape(shape), "offsets")
     found = values[1]
-    place = "{0}"
-    if op.attribute("storage_order", 0):
-        height, width = (x.shape[2], x.shape[3]) if len(x.shape) == 4 else (1, size)
-        place = f"{{0}} % {width} * {height} + {{0}} / {width}"
+    height, width = (x.shape[2], x.shape[3]) if len(x.shape) == 4 else (1, size)
+    is_turned = op.attribute("storage_order", 0)
     places = op.emit(
-        f"{place} + {{1}}", found, offsets, shape=found.shape, dtype="i32", order=order,
-        element=found.element,
+        "{0} % {2} * {3} + {0} / {2} + {1}" if is_turned else "{0} + {1}", found, offsets, width,
+        height, shape=found.shape, dtype="i32", order=order, element=found.element,
     )  # fmt: skip
     return [values[0], places]
 
@@ -251,8 +242,8 @@ def _is_even(found: dict[str, list[int]], kernel: list[int]) -> bool:
 
 
 def _pool_options(
-    op: Op, x: Operand, found: dict[str, list[int]], kernel: list[int], value: str
-) -> tuple[Operand, str]:
+    op: Op, x: Operand, found: dict[str, list[int]], kernel: list[int], value: ast.Expr = ZERO
+) -> tuple[Operand, dict[str, Given]]:
     """Uneven padding, and padding of more than half a window, is done before."""
     if not _is_even(found, kernel):
         pairs = {
@@ -260,10 +251,9 @@ def _pool_options(
             for axis, pair in enumerate(zip(found["before"], found["beyond"], strict=True))
         }
         x, found = padded(op, x, pairs, "constant", value), {**found, "before": [0]}
-    extra = _options(pad=tuple_text(found["before"]), dilation=tuple_text(found["dilations"]))
-    if found["ceil"]:
-        extra.append("ceil_mode = true")
-    return x, ", ".join([f"stride = {tuple_text(found['strides'])}", *extra])
+    extra = _options(pad=per_axis(found["before"]), dilation=per_axis(found["dilations"]))
+    ceil = {"ceil_mode": True} if found["ceil"] else {}
+    return x, {"stride": per_axis(found["strides"]), **extra, **ceil}
 
 
 def average_pool(op: Op) -> Operand:
@@ -274,15 +264,17 @@ def average_pool(op: Op) -> Operand:
     found = pool_windows(op, kernel, x.shape[2:])
     counted = bool(op.attribute("count_include_pad", 0))
     order = channels_last_order(rank)
-    if _is_even(found, kernel):
-        x, options = _pool_options(op, x, found, kernel, "0.0")
-        flag = "" if counted or not any(found["before"]) else ", count_include_pad = false"
-        text = f"avg_pool{rank - 2}d({{0}}, {tuple_text(kernel)}, {options}{flag})"
-        return op.result(text, x, order=order)
-    if not counted or found["beyond"] != found["after"]:
+    is_even = _is_even(found, kernel)
+    if not is_even and (not counted or found["beyond"] != found["after"]):
         return _uneven_average(op, x, found, kernel, counted)
-    x, options = _pool_options(op, x, found, kernel, "0.0")
-    return op.result(f"avg_pool{rank - 2}d({{0}}, {tuple_text(kernel)}, {options})", x, order=order)
+    x, options = _pool_options(op, x, found, kernel)
+    if is_even and not counted and any(found["before"]):
+        options |= {"count_include_pad": False}
+    return op.result("{0}", _average(op, x, kernel, options), order=order)
+
+
+def _average(op: Op, x: Given, kernel: list[int], options: dict[str, Given]) -> Given:
+    return op.call(f"avg_pool{len(kernel)}d", x, per_axis(kernel), **options)
 
 
 def _uneven_average(
@@ -292,9 +284,8 @@ def _uneven_average(
 
     Padding counts as such elements if asked, but never what `ceil_mode` adds to it.
     """
-    rank = len(x.shape)
-    order = channels_last_order(rank)
-    x, options = _pool_options(op, x, found, kernel, "0.0")
+    order = channels_last_order(len(x.shape))
+    x, options = _pool_options(op, x, found, kernel)
     counts = np.ones((1,), np.float32)
     for axis, size in enumerate(op.operand(0).shape[2:]):
         before = found["before"][axis]
@@ -308,8 +299,8 @@ def _uneven_average(
         along = there[starts[:, None] + reach].sum(1)
         counts = counts[..., None] * along if axis else along
     share = (counts / np.prod(kernel)).astype(np.float32)[None, ..., None]
-    text = f"avg_pool{rank - 2}d({{0}}, {tuple_text(kernel)}, {options}) / {{1}}"
-    return op.result(text, x, op.parameter_of(share), order=order)
+    mean = _average(op, x, kernel, options)
+    return op.result("{0} / {1}", mean, op.parameter_of(share), order=order)
 
 
 def lp_pool(op: Op) -> Operand:
@@ -319,22 +310,18 @@ def lp_pool(op: Op) -> Operand:
     kernel, p = list(op.attribute("kernel_shape")), int(op.attribute("p", 2))
     # A mean over a window that `ceil_mode` cuts off is one over fewer elements.
     found = pool_windows(op, kernel, x.shape[2:], may_ceil=False)
-    x, options = _pool_options(op, x, found, kernel, "0.0")
-    power = f"abs({{0}}) ** {float(p)}"
-    total = (
-        f"avg_pool{rank - 2}d({power}, {tuple_text(kernel)}, {options}) * {float(np.prod(kernel))}"
-    )
-    return op.result(f"({total}) ** {1 / p!r}", x, order=channels_last_order(rank))
+    x, options = _pool_options(op, x, found, kernel)
+    mean = _average(op, filled("abs({0}) ** {1}", op.tree(x), float(p)), kernel, options)
+    size, root = float(np.prod(kernel)), 1 / p
+    return op.result("({0} * {1}) ** {2}", mean, size, root, order=channels_last_order(rank))
 
 
 def global_pool(function: str) -> Rule:
     def rule(op: Op) -> Operand:
         x = op.channels_last(0)
         rank = len(x.shape)
-        axes = ", ".join(str(axis) for axis in range(1, rank - 1))
-        axes = f"({axes})" if rank > 3 else axes
-        text = f"{function}({{0}}, axis = {axes}, keep = true)"
-        return op.result(text, x, order=channels_last_order(rank))
+        text = f"{function}({{0}}, axis = {{1}}, keep = true)"
+        return op.result(text, x, axes_of(range(1, rank - 1)), order=channels_last_order(rank))
 
     return rule
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
+from typing import Any
 
-from wgcc.from_onnx.context import RESHAPE, Op
+from wgcc.from_onnx.context import Op
 from wgcc.from_onnx.infer import element_of
+from wgcc.from_onnx.match import match_list, matches, number
 from wgcc.from_onnx.problems import CannotImport
-from wgcc.from_onnx.rules.rule import Rule, axis_of
-from wgcc.from_onnx.values import Constant, Member, Operand, Part, Value
+from wgcc.from_onnx.rules.rule import Rule, at_axis, axis_of, dtype, part_of
+from wgcc.from_onnx.values import Constant, Member, Operand, Value
 from wgcc.lazy_numpy import np
-
-# One whole number, as a number or as a list.
-NUMBER = re.compile(r"(?:i32\(\[)?(\d+)(?:\]\))?")
+from wgcc.syntax import ast
+from wgcc.syntax.templates import NOWHERE, filled
 
 
 def from_the_front(op: Op, ids: Operand, size: int, below: int = 0) -> Operand:
@@ -24,8 +24,8 @@ def from_the_front(op: Op, ids: Operand, size: int, below: int = 0) -> Operand:
         ids = op.emit("i32({0})", ids, shape=ids.shape, dtype="i32")
     if ids.dtype == "u32":
         return ids
-    text = f"where({{0}} < {below}, {{0}} + {size}, {{0}})"
-    return op.emit(text, ids, shape=ids.shape, dtype="i32", name=ids.name)
+    text = "where({0} < {1}, {0} + {2}, {0})"
+    return op.emit(text, ids, below, size, shape=ids.shape, dtype="i32", name=ids.name)
 
 
 def window(op: Op) -> Operand:
@@ -43,40 +43,34 @@ def window(op: Op) -> Operand:
     # From -n on the end counts from the front, and the slice is empty: such starts stay negative,
     # and running reports them.
     place = from_the_front(op, op.reshaped(start, ()), x.shape[axis], below=-length)
-    text = f"{{0}}[{':, ' * axis}{{1}} +: {length}]"
+    begins: Any = op.tree(place)
+    items = at_axis(axis, ast.Window(NOWHERE, begins, ast.Int(NOWHERE, length)))
     shape = (*x.shape[:axis], length, *x.shape[axis + 1 :])
-    return op.emit(text, op.tensor(x), place, shape=shape, dtype=x.dtype, element=element_of(x))
+    return op.index(op.tensor(x), items, shape=shape, dtype=x.dtype, element=element_of(x))
 
 
 def _before_views(op: Op, item: object) -> Operand:
     """The number that was given another shape."""
     assert isinstance(item, Value)
     made = op.writer.made_by.get(item)
-    is_view = made is not None and (made.text == "{0}" or RESHAPE.fullmatch(made.text))
-    before = made.parts[0] if made is not None and is_view else None
-    return _before_views(op, before) if isinstance(before, Value) else item
+    before = made.alias_of or made.reshapes if made is not None else None
+    return _before_views(op, before) if before is not None else item
 
 
 def _known_distance(op: Op, start: Operand, end: Operand) -> int | None:
     """How much is added to one number to get the other."""
     last = _before_views(op, end) if isinstance(end, Value) else None
-    made = op.writer.made_by.get(last) if isinstance(last, Value) else None
-    if made is None or made.text != "{0} + {1}":
-        return None
-    for a, b in (made.parts, made.parts[::-1]):
-        number = _whole_number(b)
-        if number is not None and isinstance(a, Value) and _before_views(op, a) is start:
-            return number
+    for a, b in matches(op, last, "{0} + {1}"):
+        added = number(_only(b))
+        if added is not None and isinstance(a, Value) and _before_views(op, a) is start:
+            return int(added) if added >= 0 else None
     return None
 
 
-def _whole_number(part: Part) -> int | None:
-    if isinstance(part, Member):
-        array = part.arrays.get("")
-        is_one = array is not None and array.size == 1 and array.dtype.kind == "i"
-        return int(array.reshape(())) if array is not None and is_one else None
-    found = NUMBER.fullmatch(part) if isinstance(part, str) else None
-    return int(found[1]) if found else None
+def _only(part: object) -> object:
+    """The number in `i32([3])`."""
+    items = match_list(part)
+    return items[0] if items is not None and len(items) == 1 else part
 
 
 def gather(op: Op) -> Operand:
@@ -88,7 +82,6 @@ def gather(op: Op) -> Operand:
     if not (is_input and _is_table(op, x)):
         # Ids of a vocabulary, which a caller gives, do not count from the end.
         ids = from_the_front(op, ids, x.shape[axis])
-    lead = ":, " * axis
     if isinstance(ids, Constant):
         found = _known_rows(op, x, ids, axis)
         if found is not None:
@@ -99,9 +92,9 @@ def gather(op: Op) -> Operand:
     if axis == 0 and _is_table(op, x):
         assert isinstance(x, Constant)
         rows, width = x.shape
-        layer = op.layer(f"Embedding[{rows}, {width}]", op.layer_name("embedding"), w=x.array)
+        layer = op.layer("Embedding", (rows, width), op.layer_name("embedding"), {"w": x.array})
         return op.result("{1}({0})", ids_part, layer)
-    return op.result(f"{{0}}[{lead}{{1}}]", op.tensor(x), ids_part)
+    return op.index_result(op.tensor(x), at_axis(axis, ids_part))
 
 
 def _is_table(op: Op, x: Operand) -> bool:
@@ -115,16 +108,15 @@ def _is_table(op: Op, x: Operand) -> bool:
 
 def _known_rows(op: Op, x: Operand, ids: Constant, axis: int) -> Operand | None:
     """One row, or rows one after the other, need no lookup."""
-    lead = ":, " * axis
     if ids.array.ndim == 0:
-        return op.result(f"{{0}}[{lead}{int(ids.array)}]", op.tensor(x))
+        return op.index_result(op.tensor(x), at_axis(axis, int(ids.array)))
     flat = ids.array.reshape(-1)
     if ids.array.ndim == 1 and (flat == flat[0] + np.arange(flat.size)).all():
         if flat.size == x.shape[axis]:
             return x
-        start, end = f"{flat[0]} " if flat[0] else "", flat[0] + flat.size
-        tail = f" {end}" if end < x.shape[axis] else ""
-        return op.result(f"{{0}}[{lead}{start}:{tail}]", op.tensor(x))
+        start, end = int(flat[0]), int(flat[0]) + flat.size
+        rows = part_of(start, end if end < x.shape[axis] else None)
+        return op.index_result(op.tensor(x), at_axis(axis, rows))
     return None
 
 
@@ -134,11 +126,11 @@ def gather_elements(op: Op) -> Operand:
     ids = from_the_front(op, ids, x.shape[axis])
     for other, (a, b) in enumerate(zip(x.shape, ids.shape, strict=True)):
         if other != axis and a != b:
-            cut = ", ".join([":"] * other + [f": {b}"])
+            cut = at_axis(other, part_of(0, b))
             shape = (*x.shape[:other], b, *x.shape[other + 1 :])
-            x = op.emit(f"{{0}}[{cut}]", op.tensor(x), shape=shape, dtype=x.dtype)
+            x = op.index(op.tensor(x), cut, shape=shape, dtype=x.dtype)
     places = op.parameter_of(ids.array) if isinstance(ids, Constant) else ids
-    return op.result(f"take_along_axis({{0}}, {{1}}, axis = {axis})", op.tensor(x), places)
+    return op.result("take_along_axis({0}, {1}, axis = {2})", op.tensor(x), places, axis)
 
 
 def one_hot(op: Op) -> Operand:
@@ -148,16 +140,15 @@ def one_hot(op: Op) -> Operand:
     axis = axis_of(op.attribute("axis", -1), rank)
     whole = op.emit("i32({0})", ids, shape=ids.shape, dtype="i32") if ids.dtype != "i32" else ids
     # Ids count from the end if they are negative; rows of ids beyond both ends have no 1.
-    known = f"f32(({{0}} >= -{depth}) and ({{0}} < {depth}))[.., new]"
-    text = f"one_hot({{0}} % {depth}, {depth}) * {known}"
-    hot: Operand = op.emit(text, whole, shape=(*ids.shape, depth), dtype="f32")
+    text = "one_hot({0} % {1}, {1}) * f32(({0} >= -{1}) and ({0} < {1}))[.., new]"
+    hot: Operand = op.emit(text, whole, depth, shape=(*ids.shape, depth), dtype="f32")
     if axis != rank - 1:
         moved = list(range(rank - 1))
         moved.insert(axis, rank - 1)
         hot = op.transposed(hot, moved)
-    scaled = f"{off} + {on - off} * {{0}}" if (off, on) != (0, 1) else "{0}"
-    text = scaled if op.type.dtype == "f32" else f"{op.type.dtype}({scaled})"
-    return op.result(text, hot)
+    scaled = "{1} + {2} * {0}" if (off, on) != (0, 1) else "{0}"
+    text = scaled if op.type.dtype == "f32" else f"{{3}}({scaled})"
+    return op.result(text, hot, off, on - off, dtype(op.type.dtype))
 
 
 def top_k(op: Op) -> list[Operand | None]:
@@ -166,11 +157,11 @@ def top_k(op: Op) -> list[Operand | None]:
     count = int(op.constant(1, "number").reshape(())) if op.has(1) else int(op.attribute("k"))
     values = (op.output(0), op.output(1))
     if op.attribute("largest", 1):
-        op.emit_many(f"top_k({{0}}, {count}, axis = {axis})", x, values=values)
+        op.emit_many("top_k({0}, {1}, axis = {2})", x, count, axis, values=values)
         return list(values)
     shape = op.types[0].shape
     turned = Value(x.dtype, shape, values[0].order, "largest")
-    op.emit_many(f"top_k(-{{0}}, {count}, axis = {axis})", x, values=(turned, values[1]))
+    op.emit_many("top_k(-{0}, {1}, axis = {2})", x, count, axis, values=(turned, values[1]))
     return [op.result("-{0}", turned), values[1]]
 
 
@@ -180,18 +171,15 @@ def cumulative(function: str) -> Rule:
         if x.dtype != "f32":
             raise CannotImport(f"it adds up or multiplies {x.dtype}; the language has f32")
         axis = axis_of(int(op.constant(1, "axis").reshape(())), len(x.shape))
-        inner = "{0}"
-        if op.attribute("reverse", 0):
-            inner = f"flip({inner}, axis = {axis})"
-        whole = f"{function}({inner}, axis = {axis})"
+        is_reversed = op.attribute("reverse", 0)
+        inner = op.call("flip", x, axis=axis) if is_reversed else op.tree(x)
+        whole: Any = op.call(function, inner, axis=axis)
         if op.attribute("exclusive", 0):
-            lead = ":, " * axis
-            start = 0 if function == "cumsum" else 1
-            value = "" if start == 0 else ", value = 1"
-            whole = f"pad({whole}, (1, 0), axis = {axis}{value})[{lead}: {x.shape[axis]}]"
-        if op.attribute("reverse", 0):
-            whole = f"flip({whole}, axis = {axis})"
-        return op.result(whole, x)
+            start = None if function == "cumsum" else 1
+            longer = op.call("pad", whole, (1, 0), axis=axis, value=start)
+            items = tuple(at_axis(axis, part_of(0, x.shape[axis])))
+            whole = ast.Index(NOWHERE, longer, items)
+        return op.result("{0}", op.call("flip", whole, axis=axis) if is_reversed else whole)
 
     return rule
 
@@ -200,10 +188,11 @@ def triangle(op: Op) -> Operand:
     x = op.plain(0)
     diagonal = int(op.constant(1, "diagonal").reshape(())) if op.has(1) else 0
     function = "triu" if op.attribute("upper", 1) else "tril"
-    extra = f", {diagonal}" if diagonal else ""
+    given = [diagonal] if diagonal else []
     if x.dtype == "f32":
-        return op.result(f"{function}({{0}}{extra})", x)
-    return op.result(f"{x.dtype}({function}(f32({{0}}){extra}))", x)
+        return op.result("{0}", op.call(function, x, *given))
+    wide = op.call(function, filled("f32({0})", op.tree(x)), *given)
+    return op.result("{1}({0})", wide, dtype(x.dtype))
 
 
 def refuse_data_dependent(op: Op) -> Operand:

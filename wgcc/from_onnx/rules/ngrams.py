@@ -3,11 +3,14 @@ left out between two of them."""
 
 from __future__ import annotations
 
+from functools import partial, reduce
+
 from wgcc.from_onnx.context import Op
 from wgcc.from_onnx.problems import CannotImport
-from wgcc.from_onnx.rules.rule import Rule
+from wgcc.from_onnx.rules.rule import Rule, zeros
 from wgcc.from_onnx.values import Operand, Part
 from wgcc.lazy_numpy import Array, np
+from wgcc.syntax.templates import filled
 
 
 def count_ngrams(op: Op) -> Operand:
@@ -25,12 +28,11 @@ def count_ngrams(op: Op) -> Operand:
         if shortest <= size <= longest:
             found.append(_counted(op, flat, rows, length, table))
         else:
-            nothing = f"zeros(f32[{rows}, {len(table)}])"
-            found.append(op.emit(nothing, shape=(rows, len(table)), dtype="f32"))
-    places = ", ".join(f"{{{n}}}" for n in range(len(found)))
+            shape = (rows, len(table))
+            found.append(op.emit("{0}", zeros("f32", shape), shape=shape, dtype="f32"))
     total = sum(map(len, tables.values()))
-    counts = op.emit(f"concat([{places}], axis = 1)" if len(found) > 1 else "{0}", *found,
-                     shape=(rows, total), dtype="f32", name="counts")  # fmt: skip
+    joined = op.call("concat", found, axis=1) if len(found) > 1 else found[0]
+    counts = op.emit("{0}", joined, shape=(rows, total), dtype="f32", name="counts")
     if op.attribute("mode") == "IDF":
         counts = op.emit("f32({0} > 0.0)", counts, shape=(rows, total), dtype="f32")
     spread = _spread(op, total)
@@ -66,17 +68,20 @@ def _counted(op: Op, x: Operand | Part, rows: int, length: int, table: Array) ->
     shape = (rows, count)
     columns = [op.parameter_of(table[:, k].copy(), "ngrams") for k in range(size)]
     skips = range(int(op.attribute("max_skip_count")) + 1 if size > 1 else 1)
-    found = op.emit(f"zeros(f32[{rows}, {count}])", shape=shape, dtype="f32")
+    found = op.emit("{0}", zeros("f32", shape), shape=shape, dtype="f32")
     for step in (skip + 1 for skip in skips):
         places = length - (size - 1) * step
         if places > 0:
             equal = [
-                f"reshape({{1}}[:, {k * step}:{k * step + places}], [{rows}, {places}, 1]) == "
-                f"{{{k + 2}}}"
+                filled(
+                    "reshape({0}[:, {1} : {2}], [{3}, {4}, 1]) == {5}", op.tree(x), k * step,
+                    k * step + places, rows, places, op.tree(columns[k]),
+                )
                 for k in range(size)
-            ]
-            text = f"{{0}} + sum(f32({' and '.join(equal)}), axis = 1)"
-            found = op.emit(text, found, x, *columns, shape=shape, dtype="f32")
+            ]  # fmt: skip
+            every = reduce(partial(filled, "{0} and {1}"), equal)
+            text = "{0} + sum(f32({1}), axis = 1)"
+            found = op.emit(text, found, every, shape=shape, dtype="f32")
     return found
 
 

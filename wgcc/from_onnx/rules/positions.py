@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from wgcc.from_onnx.context import Op
-from wgcc.from_onnx.literals import float_text
 from wgcc.from_onnx.problems import CannotImport
-from wgcc.from_onnx.rules.rule import Rule, axis_of, sizes_text, tuple_text
+from wgcc.from_onnx.rules.rule import Rule, at_axis, axis_of, per_axis, zeros
 from wgcc.from_onnx.values import Constant, Operand, Shape, Value
 from wgcc.lazy_numpy import np
+from wgcc.syntax.templates import filled
 
 
 def col2im(op: Op) -> Operand:
@@ -17,15 +17,11 @@ def col2im(op: Op) -> Operand:
     pads = list(op.attribute("pads", [0] * 4))
     if pads[:2] != pads[2:]:
         raise CannotImport("its padding is uneven")
-    given = [
-        f"stride = {tuple_text(list(op.attribute('strides', [1, 1])))}",
-        f"pad = {tuple_text(pads[:2])}",
-        f"dilation = {tuple_text(list(op.attribute('dilations', [1, 1])))}",
-    ]
-    a, b = kernel
-    turned = f'rearrange({{0}}, "n (c a b) l -> n l (a b c)", a = {a}, b = {b})'
-    text = f"fold({turned}, ({size[0]}, {size[1]}), ({a}, {b}), {', '.join(given)})"
-    return op.result(text, x, order=(0, 2, 3, 1))
+    turned = 'rearrange({0}, "n (c a b) l -> n l (a b c)", a = {1}, b = {2})'
+    text = f"fold({turned}, {{3}}, ({{1}}, {{2}}), stride = {{4}}, pad = {{5}}, dilation = {{6}})"
+    strides, dilations = (op.attribute(name, [1, 1]) for name in ("strides", "dilations"))
+    steps = map(per_axis, (strides, pads[:2], dilations))
+    return op.result(text, x, *kernel, tuple(size), *steps, order=(0, 2, 3, 1))
 
 
 def compress(op: Op) -> Operand:
@@ -39,7 +35,7 @@ def compress(op: Op) -> Operand:
         raise CannotImport("it keeps nothing")
     shape = (*x.shape[:axis], kept.size, *x.shape[axis + 1 :])
     ids = op.parameter_of(kept, "kept")
-    return op.emit(f"{{0}}[{':, ' * axis}{{1}}]", op.tensor(x), ids, shape=shape, dtype=x.dtype)
+    return op.index(op.tensor(x), at_axis(axis, ids), shape=shape, dtype=x.dtype)
 
 
 def determinant(op: Op) -> Operand:
@@ -69,8 +65,10 @@ def max_unpool(op: Op) -> Operand:
         places = _in_larger(op, places, small[2:], shape[2:])
     flat = op.reshaped(x, (count,))
     total = int(np.prod(shape))
-    text = f"reshape(scatter_add(zeros(f32[{total}]), {{1}}, {{0}}), {sizes_text(shape)})"
-    return op.emit(text, op.tensor(flat), op.tensor(places), shape=shape, dtype="f32")
+    return op.emit(
+        "reshape(scatter_add({0}, {1}, {2}), {3})", zeros("f32", (total,)), op.tensor(places),
+        op.tensor(flat), list(shape), shape=shape, dtype="f32",
+    )  # fmt: skip
 
 
 def _unpooled(op: Op, shape: Shape) -> Shape:
@@ -86,12 +84,12 @@ def _unpooled(op: Op, shape: Shape) -> Shape:
 
 def _in_larger(op: Op, places: Operand, before: Shape, after: Shape) -> Operand:
     """Positions in images as positions in larger ones."""
-    total, terms = int(np.prod(before)), []
-    terms.append(f"{{0}} / {total} * {int(np.prod(after))}")
+    x = op.tree(op.tensor(places))
+    total = filled("{0} / {1} * {2}", x, int(np.prod(before)), int(np.prod(after)))
     for axis, size in enumerate(before):
         inner, outer = int(np.prod(before[axis + 1 :])), int(np.prod(after[axis + 1 :]))
-        terms.append(f"{{0}} / {inner} % {size} * {outer}")
-    return op.emit(" + ".join(terms), op.tensor(places), shape=places.shape, dtype="i32")
+        total = filled("{0} + {1} / {2} % {3} * {4}", total, x, inner, size, outer)
+    return op.emit("{0}", total, shape=places.shape, dtype="i32")
 
 
 def same(op: Op) -> Operand:
@@ -101,9 +99,9 @@ def same(op: Op) -> Operand:
 
 def binarizer(op: Op) -> Operand:
     x = op.operand(0)
-    text = f"f32({{0}} > {float_text(float(op.attribute('threshold', 0.0)))})"
+    limit = float(op.attribute("threshold", 0.0))
     order = x.order if isinstance(x, Value) else None
-    return op.emit(text, x, shape=x.shape, dtype="f32", order=order)
+    return op.emit("f32({0} > {1})", x, limit, shape=x.shape, dtype="f32", order=order)
 
 
 def feature_extractor(op: Op) -> Operand:
@@ -112,9 +110,8 @@ def feature_extractor(op: Op) -> Operand:
     count = int(np.prod(ids.shape))
     flat = op.reshaped(ids, (count,))
     part = op.parameter_of(flat.array, "columns") if isinstance(flat, Constant) else flat
-    lead = ":, " * (len(x.shape) - 1)
-    text = f"{{0}}[{lead}{{1}}]"
-    return op.emit(text, op.tensor(x), part, shape=(*x.shape[:-1], count), dtype=x.dtype)
+    items = at_axis(len(x.shape) - 1, part)
+    return op.index(op.tensor(x), items, shape=(*x.shape[:-1], count), dtype=x.dtype)
 
 
 RULES: dict[str, Rule] = {

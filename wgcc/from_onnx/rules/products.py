@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from wgcc.from_onnx.attention import attention
 from wgcc.from_onnx.context import Op
-from wgcc.from_onnx.literals import float_text
 from wgcc.from_onnx.problems import CannotImport
-from wgcc.from_onnx.rules.rule import Rule
+from wgcc.from_onnx.rules.rule import Rule, dtype
 from wgcc.from_onnx.values import Constant, Member, Operand
 from wgcc.lazy_numpy import Array, np
 
@@ -30,8 +29,8 @@ def _of_whole_numbers(op: Op, a: Operand, b: Operand) -> Operand:
     if min(len(a.shape), len(b.shape)) < 2:
         raise CannotImport("a product of a vector of whole numbers")
     op.remark("products of whole numbers are computed in f32, exact up to sums of 16,777,216")
-    text = f"{op.type.dtype}(round(f32({{0}}) @ f32({{1}})))"
-    return op.result(text, op.tensor(a), op.tensor(b))
+    kind = dtype(op.type.dtype)
+    return op.result("{2}(round(f32({0}) @ f32({1})))", op.tensor(a), op.tensor(b), kind)
 
 
 def is_own_matrix(op: Op, operand: Operand) -> bool:
@@ -47,9 +46,9 @@ def is_own_matrix(op: Op, operand: Operand) -> bool:
 def linear(op: Op, matrix: Array, bias: Array | None) -> Member:
     """`Linear` with a matrix of [inputs, outputs]."""
     inputs, outputs = matrix.shape
-    option = "" if bias is not None else "(bias = false)"
     arrays = {"w": matrix} | ({"b": bias} if bias is not None else {})
-    return op.layer(f"Linear[{inputs}, {outputs}]{option}", op.layer_name("linear"), **arrays)
+    has_bias = None if bias is not None else False
+    return op.layer("Linear", (inputs, outputs), op.layer_name("linear"), arrays, bias=has_bias)
 
 
 def _with_vector(op: Op, a: Operand, b: Operand) -> Operand:
@@ -74,11 +73,11 @@ def gemm(op: Op) -> Operand:
     c = op.operand(2) if op.has(2) and beta else None
     if is_own_matrix(op, b) and _is_bias(op, c):
         return _linear(op, a, b, c, alpha, beta)
-    product = "{0} @ {1}" if alpha == 1 else f"{float_text(alpha)} * ({{0}} @ {{1}})"
+    product = "{0} @ {1}" if alpha == 1 else "{3} * ({0} @ {1})"
     if c is None:
-        return op.result(product, a, b)
-    added = "{2}" if beta == 1 else f"{float_text(beta)} * {{2}}"
-    return op.result(f"{product} + {added}", a, b, op.ordered(c, None))
+        return op.result(product, a, b, None, alpha)
+    added = "{2}" if beta == 1 else "{4} * {2}"
+    return op.result(f"{product} + {added}", a, b, op.ordered(c, None), alpha, beta)
 
 
 def _is_bias(op: Op, c: Operand | None) -> bool:
@@ -110,8 +109,8 @@ def einsum(op: Op) -> Operand:
     if any(len(set(term)) < len(term) for term in sides[0].split(",")):
         raise CannotImport(f"`{text}` names an axis twice in one operand")
     pattern = " -> ".join(", ".join(" ".join(term) for term in side.split(",")) for side in sides)
-    names = ", ".join(f"{{{place}}}" for place in range(len(operands)))
-    return op.result(f'einsum("{pattern}", {names})', *operands)
+    names = ", ".join(f"{{{place + 1}}}" for place in range(len(operands)))
+    return op.result(f"einsum({{0}}, {names})", pattern, *operands)
 
 
 def _without_dots(text: str, ranks: list[int]) -> str:

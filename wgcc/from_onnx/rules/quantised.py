@@ -8,7 +8,7 @@ from wgcc.from_onnx.context import Op, TensorType
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.images import conv
 from wgcc.from_onnx.rules.products import matmul
-from wgcc.from_onnx.rules.rule import Rule, axis_of
+from wgcc.from_onnx.rules.rule import Rule, axis_of, dtype
 from wgcc.from_onnx.values import Constant, Operand, Shape, Value
 from wgcc.lazy_numpy import Array, np
 
@@ -85,9 +85,10 @@ def quantize(op: Op) -> Operand:
 def as_bytes(op: Op, x: Operand, scale: Operand, zero: Operand | None, axis: int) -> Operand:
     low, high = RANGES[op.type.dtype]
     factor = spread(op, scale, x.shape, axis)
-    offset = spread(op, float_of(op, zero), x.shape, axis) if zero is not None else "0.0"
-    text = f"clamp(round({{0}} / {{1}}) + {{2}}, {low}.0, {high}.0)"
-    return op.result(f"{op.type.dtype}({text})", x, factor, offset)
+    offset = spread(op, float_of(op, zero), x.shape, axis) if zero is not None else 0.0
+    text = "{5}(clamp(round({0} / {1}) + {2}, {3}, {4}))"
+    kind = dtype(op.type.dtype)
+    return op.result(text, x, factor, offset, float(low), float(high), kind)
 
 
 def inner(op: Op, inputs: list[Operand | None], shape: Shape) -> Op:

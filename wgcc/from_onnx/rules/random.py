@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from wgcc.from_onnx.context import Op
-from wgcc.from_onnx.literals import float_text
-from wgcc.from_onnx.rules.rule import Rule, sizes_text
+from wgcc.from_onnx.rules.rule import Rule, zeros
 from wgcc.from_onnx.values import Operand
 
 
@@ -18,12 +17,12 @@ def uniform(op: Op) -> Operand:
 
 
 def _drawn(op: Op, function: str, factor: float, offset: float) -> Operand:
-    shape = sizes_text(op.type.shape) if op.type.shape else ""
-    text = f"{function}(f32{shape})"
-    text = text if factor == 1 else f"{float_text(factor)} * {text}"
+    drawn = zeros("f32", op.type.shape, function)
+    text = "{0}" if factor == 1 else "{1} * {0}"
     op.remark("random numbers are drawn anew in every call, by wgcc's own generator")
-    sign = "+" if offset > 0 else "-"
-    return op.result(f"{text} {sign} {float_text(abs(offset))}" if offset else text)
+    if offset:
+        text += " + {2}" if offset > 0 else " - {2}"
+    return op.result(text, drawn, factor, abs(offset))
 
 
 RULES: dict[str, Rule] = {

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from wgcc.from_onnx.context import Op
 from wgcc.from_onnx.problems import CannotImport
-from wgcc.from_onnx.rules.rule import Rule
+from wgcc.from_onnx.rules.rule import Rule, zeros
 from wgcc.from_onnx.values import Constant, Member, Operand, Shape, Value
 from wgcc.lazy_numpy import Array, np
+from wgcc.syntax import ast
+from wgcc.syntax.templates import name, parsed
 
 # Where PyTorch's gates are in ONNX's: i f g o in i o f c; r z n in z r h.
 GATES = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}
@@ -126,38 +128,35 @@ def _gates(array: Array, order: tuple[int, ...], hidden: int) -> Array:
     return np.concatenate([array[gate * hidden : (gate + 1) * hidden] for gate in order])
 
 
-def _start(op: Op, place: int, batch: int, hidden: int, directions: int) -> Operand | str:
+def _start(op: Op, place: int, batch: int, hidden: int, directions: int) -> Operand | ast.Expr:
     """The first state, [directions, B, H]."""
     if not _has_start(op, place):
-        return f"zeros(f32[{directions}, {batch}, {hidden}])"
+        return zeros("f32", (directions, batch, hidden))
     found = op.plain(place)
     return op.transposed(found, (1, 0, 2)) if op.attribute("layout", 0) else found
 
 
 def _by_layers(op: Op, x: Operand, hidden: int, directions: int) -> tuple[Value, tuple[Value, ...]]:
     batch, time, inputs = x.shape
-    options = ["bidirectional = true"] if directions > 1 else []
     given = [str(_text(item)).lower() for item in op.attribute("activations", [])]
-    options += ["act = relu"] if _is_relu(op, given) else []
     arrays = {
         f"{side}.0.{key}": array
         for direction, side in enumerate(("cells", "back")[:directions])
         for key, array in _weights(op, direction, hidden).items()
     }
-    text = f"({', '.join(options)})" if options else ""
     layer = op.layer(
-        f"{op.kind}[{inputs}, {hidden}]{text}", op.layer_name(op.kind.lower()), **arrays
-    )
+        op.kind, (inputs, hidden), op.layer_name(op.kind.lower()), arrays,
+        bidirectional=directions > 1 or None, act=name("relu") if _is_relu(op, given) else None,
+    )  # fmt: skip
     y = Value("f32", (batch, time, directions * hidden), (0, 1, 2), op.name)
     state = (directions, batch, hidden)
     states = tuple(Value("f32", state, (0, 1, 2), name) for name in _state_names(op))
     starts = [_start(op, place, batch, hidden, directions) for place in (5, 6)[: len(states)]]
-    lengths = [_lengths(op)] if op.has(4) else []
-    call = "{1}.padded({0}, STATE, {LENGTHS})" if lengths else "{1}.run({0}, STATE)"
-    given_state = "({2}, {3})" if len(states) > 1 else "{2}"
-    call = call.replace("STATE", given_state).replace("{LENGTHS}", f"{{{2 + len(starts)}}}")
+    state_of = tuple(starts) if len(starts) > 1 else starts[0]
     targets = "{0}, ({1}, {2})" if len(states) > 1 else "{0}, {1}"
-    op.emit_many(call, x, layer, *starts, *lengths, values=(y, *states), targets=targets)
+    text = "{1}.padded({0}, {2}, {3})" if op.has(4) else "{1}.run({0}, {2})"
+    lengths = _lengths(op) if op.has(4) else None
+    op.emit_many(text, x, layer, state_of, lengths, values=(y, *states), targets=targets)
     return y, states
 
 
@@ -203,25 +202,25 @@ def _by_cell(op: Op, x: Operand, hidden: int, direction: int) -> tuple[Value, tu
     names = _state_names(op)
     last = tuple(Value("f32", (batch, hidden), (0, 1), name) for name in names)
     starts = [_cell_start(op, place, (batch, hidden), direction) for place in (5, 6)[: len(names)]]
-    state = "({2}, {3})" if len(names) > 1 else "{2}"
+    state = tuple(starts) if len(starts) > 1 else starts[0]
     targets = "({1}, {2}), {0}" if len(names) > 1 else "{1}, {0}"
-    way = ", reverse = true" if direction else ""
-    text = f"scan({{1}}, {state}, {{0}}, axis = 1{way})"
-    op.emit_many(text, x, cell, *starts, values=(y, *last), targets=targets)
+    op.emit_many("scan({1}, {2}, {0}, axis = 1, reverse = {3})", x, cell, state,
+                 True if direction else None, values=(y, *last), targets=targets)  # fmt: skip
     whole = tuple(op.reshaped(value, (1, batch, hidden)) for value in last)
     return y, tuple(value for value in whole if isinstance(value, Value))
 
 
 def _cell(op: Op, inputs: int, hidden: int, direction: int) -> Member:
     arrays = _weights(op, direction, hidden)
-    name, text = "ResetFirstCell", RESET_FIRST
+    text = PEEPHOLES if op.kind == "LSTM" else RESET_FIRST
     if op.kind == "LSTM":
-        name, text = "PeepholeCell", PEEPHOLES
         peep = op.constant(7, "peepholes")[direction].reshape(3, hidden)
         arrays |= {"peep_i": peep[0], "peep_o": peep[1], "peep_f": peep[2]}
-    op.need_layer(name, text)
+    (layer,) = parsed(text).items
+    assert isinstance(layer, ast.Layer)
+    op.need_layer(layer)
     own = op.layer_name("cell") + ("_back" if direction else "")
-    return op.layer(f"{name}[{inputs}, {hidden}]", own, **arrays)
+    return op.layer(layer.name.text, (inputs, hidden), own, arrays)
 
 
 def _has_start(op: Op, place: int) -> bool:
@@ -232,14 +231,13 @@ def _has_start(op: Op, place: int) -> bool:
     return isinstance(found, Value) or bool(found.array.any())
 
 
-def _cell_start(op: Op, place: int, shape: Shape, direction: int) -> Operand | str:
+def _cell_start(op: Op, place: int, shape: Shape, direction: int) -> Operand | ast.Expr:
     if not _has_start(op, place):
-        return f"zeros(f32[{shape[0]}, {shape[1]}])"
+        return zeros("f32", shape)
     found = _start(op, place, shape[0], shape[1], direction + 1)
-    assert not isinstance(found, str)
     if isinstance(found, Constant):
         return Constant(found.array[direction])
-    return op.emit(f"{{0}}[{direction}]", found, shape=shape, dtype="f32")
+    return op.emit("{0}[{1}]", found, direction, shape=shape, dtype="f32")
 
 
 def _outputs(

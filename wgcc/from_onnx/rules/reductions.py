@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from wgcc.from_onnx.context import Op
-from wgcc.from_onnx.rules.rule import Rule, axes_text, axis_of
+from wgcc.from_onnx.rules.rule import Rule, axes_of, axis_of
 from wgcc.from_onnx.values import Operand, Shape, Value, plain_order
+
+ALONG = "{0}, axis = {1}, keep = {2}"
 
 
 def reduction(text: str) -> Rule:
-    """`text` has `{0}` for the operand and `{axes}` for `axis = …`."""
+    """`text` has `{0}` for the operand, `{1}` for its axes and `{2}` for whether they are kept."""
 
     def rule(op: Op) -> Operand:
         x = op.operand(0)
@@ -20,19 +22,14 @@ def reduction(text: str) -> Rule:
     return rule
 
 
-def reduced(op: Op, text: str, x: Operand, axes: Shape, keep: bool) -> Value:
+def reduced(op: Op, text: str, x: Operand, axes: Shape, keep: bool, *others: int) -> Value:
     order = x.order if isinstance(x, Value) else plain_order(x.shape)
     places = sorted(order.index(axis) for axis in axes)
     if not keep and order != plain_order(x.shape):
         x, places = op.ordered(x, None), sorted(axes)
-    options = f"axis = {axes_text(places)}"
-    if len(axes) == len(x.shape) and not keep:
-        options = ""
-    elif keep:
-        options += ", keep = true"
-    filled = text.replace("({axes})", f"({options})" if options else "()")
-    filled = filled.replace(", {axes}", f", {options}" if options else "")
-    return op.result(filled, x, order=order if keep else None)
+    is_whole = len(axes) == len(x.shape) and not keep
+    along = None if is_whole else axes_of(places)
+    return op.result(text, x, along, keep or None, *others, order=order if keep else None)
 
 
 def _axes(op: Op, rank: int) -> Shape | None:
@@ -44,8 +41,8 @@ def _axes(op: Op, rank: int) -> Shape | None:
 
 
 def _extreme(function: str) -> Rule:
-    plain = reduction(f"{function}({{0}}, {{axes}})")
-    bools = reduction(f"{'any' if function == 'max' else 'all'}({{0}}, {{axes}})")
+    plain = reduction(f"{function}({ALONG})")
+    bools = reduction(f"{'any' if function == 'max' else 'all'}({ALONG})")
     return lambda op: (bools if op.type.dtype == "bool" else plain)(op)
 
 
@@ -55,26 +52,26 @@ def arg(function: str) -> Rule:
         axis = axis_of(op.attribute("axis", 0), len(x.shape))
         keep = bool(op.attribute("keepdims", 1))
         if not op.attribute("select_last_index", 0):
-            return reduced(op, f"{function}({{0}}, {{axes}})", x, (axis,), keep)
+            return reduced(op, f"{function}({ALONG})", x, (axis,), keep)
         last = x.shape[axis] - 1
         plain = op.ordered(x, None)
-        text = f"{last} - {function}(flip({{0}}, axis = {axis}), {{axes}})"
-        return reduced(op, text, plain, (axis,), keep)
+        text = f"{{3}} - {function}(flip({{0}}, axis = {{4}}), axis = {{1}}, keep = {{2}})"
+        return reduced(op, text, plain, (axis,), keep, last, axis)
 
     return rule
 
 
 RULES: dict[str, Rule] = {
-    "ReduceSum": reduction("sum({0}, {axes})"),
-    "ReduceMean": reduction("mean({0}, {axes})"),
-    "ReduceProd": reduction("prod({0}, {axes})"),
+    "ReduceSum": reduction(f"sum({ALONG})"),
+    "ReduceMean": reduction(f"mean({ALONG})"),
+    "ReduceProd": reduction(f"prod({ALONG})"),
     "ReduceMax": _extreme("max"),
     "ReduceMin": _extreme("min"),
-    "ReduceL1": reduction("sum(abs({0}), {axes})"),
-    "ReduceL2": reduction("norm({0}, {axes})"),
-    "ReduceLogSum": reduction("log(sum({0}, {axes}))"),
-    "ReduceLogSumExp": reduction("logsumexp({0}, {axes})"),
-    "ReduceSumSquare": reduction("sum(square({0}), {axes})"),
+    "ReduceL1": reduction("sum(abs({0}), axis = {1}, keep = {2})"),
+    "ReduceL2": reduction(f"norm({ALONG})"),
+    "ReduceLogSum": reduction(f"log(sum({ALONG}))"),
+    "ReduceLogSumExp": reduction(f"logsumexp({ALONG})"),
+    "ReduceSumSquare": reduction("sum(square({0}), axis = {1}, keep = {2})"),
     "ArgMax": arg("argmax"),
     "ArgMin": arg("argmin"),
 }

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 
 from wgcc.from_onnx.context import Op
 from wgcc.from_onnx.problems import CannotImport
-from wgcc.from_onnx.rules.rule import Rule, axis_of, tuple_text
+from wgcc.from_onnx.rules.rule import Rule, at_axis, axis_of, per_axis
 from wgcc.from_onnx.values import Operand, Value, channels_last_order, plain_order
 from wgcc.lazy_numpy import Array, np
 
 # What `resize` of the language computes: mode, how places are found, and how they are rounded.
 OWN_MODES = {
-    ("nearest", "asymmetric", "floor"): ("nearest", ""),
-    ("linear", "half_pixel", ""): ("bilinear", ""),
-    ("linear", "align_corners", ""): ("bilinear", ", align_corners = true"),
-    ("cubic", "half_pixel", ""): ("bicubic", ""),
-    ("cubic", "align_corners", ""): ("bicubic", ", align_corners = true"),
+    ("nearest", "asymmetric", "floor"): ("nearest", None),
+    ("linear", "half_pixel", ""): ("bilinear", None),
+    ("linear", "align_corners", ""): ("bilinear", True),
+    ("cubic", "half_pixel", ""): ("bicubic", None),
+    ("cubic", "align_corners", ""): ("bicubic", True),
 }
 
 
@@ -28,10 +28,8 @@ def resize(op: Op) -> Operand:
     _check_crop(op)
     own = _own_mode(op)
     if own and 3 <= rank <= 5 and set(changed) <= set(range(2, rank)) and _is_exact(op, x):
-        mode, extra = own
-        size = tuple_text(shape[2:])
-        text = f'resize({{0}}, {size}, "{mode}"{extra})'
-        return op.result(text, op.channels_last(0), order=channels_last_order(rank))
+        text, size = "resize({0}, {1}, {2}, align_corners = {3})", per_axis(shape[2:])
+        return op.result(text, op.channels_last(0), size, *own, order=channels_last_order(rank))
     for axis in changed:
         x = along_axis(op, x, _matrix(op, x, axis), axis)
     return x
@@ -50,7 +48,7 @@ def _is_changed(op: Op, x: Operand, axis: int) -> bool:
     return x.shape[axis] != op.type.shape[axis] or is_cropped
 
 
-def _own_mode(op: Op) -> tuple[str, str] | None:
+def _own_mode(op: Op) -> tuple[str, bool | None] | None:
     mode = op.attribute("mode", "nearest")
     # Before opset 11 there was one way, and no word for it.
     usual = ("half_pixel", "round_prefer_floor") if op.opset >= 11 else ("asymmetric", "floor")
@@ -142,20 +140,16 @@ def along_axis(op: Op, x: Operand, matrix: Array, axis: int) -> Value:
     shape = (*x.shape[:axis], matrix.shape[1], *x.shape[axis + 1 :])
     if ((matrix == 0) | (matrix == 1)).all() and (matrix.sum(0) == 1).all():
         ids = op.parameter_of(matrix.argmax(0), "places")
-        text = f"{{0}}[{':, ' * place}{{1}}]"
-        return op.emit(text, op.tensor(x), ids, shape=shape, dtype=x.dtype, order=order)
+        items = at_axis(place, ids)
+        return op.index(op.tensor(x), items, shape=shape, dtype=x.dtype, order=order)
     letters = "abcdefgh"[: len(order)]
     after = letters[:place] + "z" + letters[place + 1 :]
     pattern = f"{' '.join(letters)}, {letters[place]} z -> {' '.join(after)}"
     weights = op.parameter_of(matrix.astype(np.float32), "weights")
     return op.emit(
-        f'einsum("{pattern}", {{0}}, {{1}})', op.tensor(x), weights,
+        "einsum({0}, {1}, {2})", pattern, op.tensor(x), weights,
         shape=shape, dtype="f32", order=order,
     )  # fmt: skip
-
-
-def upsample(op: Op) -> Operand:
-    return resize(op)
 
 
 def grid_sample(op: Op) -> Operand:
@@ -168,10 +162,9 @@ def grid_sample(op: Op) -> Operand:
     if mode in ("cubic", "bicubic"):
         raise CannotImport("its mode is cubic; the language has bilinear and nearest")
     padding = op.attribute("padding_mode", "zeros")
-    given = [f'"{mode}"', f'"{padding}"']
-    given += ["align_corners = true"] if op.attribute("align_corners", 0) else []
-    text = f"grid_sample({{0}}, {{1}}, {', '.join(given)})"
-    return op.result(text, x, grid, order=(0, 2, 3, 1))
+    is_aligned = bool(op.attribute("align_corners", 0))
+    text = "grid_sample({0}, {1}, {2}, {3}, align_corners = {4})"
+    return op.result(text, x, grid, mode, padding, is_aligned or None, order=(0, 2, 3, 1))
 
 
 def affine_grid(op: Op) -> Operand:
@@ -197,7 +190,7 @@ def _positions(size: int, align: bool) -> Array:
 
 RULES: dict[str, Rule] = {
     "Resize": resize,
-    "Upsample": upsample,
+    "Upsample": resize,
     "GridSample": grid_sample,
     "AffineGrid": affine_grid,
 }

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from wgcc.from_onnx.context import Op
+from wgcc.from_onnx.context import Given, Op
 from wgcc.from_onnx.values import Constant, Operand, Shape, Value, plain_order
+from wgcc.syntax import ast
+from wgcc.syntax.templates import NOWHERE, call, tree_of, typed
 
 # Returns the outputs of a node, one or several.
 Rule: TypeAlias = Callable[[Op], Operand | Sequence[Operand | None]]
@@ -44,16 +46,35 @@ def padded(op: Op, operand: Operand, rank: int) -> Operand:
     return op.reshaped(operand, (1,) * missing + operand.shape)
 
 
-def sizes_text(sizes: Sequence[int]) -> str:
-    return "[" + ", ".join(map(str, sizes)) + "]"
-
-
-def tuple_text(numbers: Sequence[int]) -> str:
+def per_axis(numbers: Sequence[int]) -> int | tuple[int, ...]:
     """One number if all are equal, else all of them."""
-    if len(set(numbers)) == 1:
-        return str(numbers[0])
-    return "(" + ", ".join(map(str, numbers)) + ")"
+    return numbers[0] if len(set(numbers)) == 1 else tuple(numbers)
 
 
-def axes_text(axes: Sequence[int]) -> str:
-    return str(axes[0]) if len(axes) == 1 else "(" + ", ".join(map(str, axes)) + ")"
+def axes_of(axes: Sequence[int]) -> int | tuple[int, ...]:
+    return axes[0] if len(axes) == 1 else tuple(axes)
+
+
+def dtype(name: str) -> ast.Dtype:
+    return ast.Dtype(NOWHERE, name)
+
+
+def zeros(dtype: str, shape: Sequence[int], function: str = "zeros") -> ast.Expr:
+    """`zeros(f32[2, 3])`."""
+    return call(function, typed(dtype, shape))
+
+
+def at_axis(axis: int, item: Given) -> list[ast.IndexItem]:
+    """`:, :, item`: an index of one axis."""
+    whole: list[Any] = [ast.Slice(NOWHERE, None, None, None)] * axis
+    return [*whole, item]
+
+
+def part_of(start: int, stop: int | None, step: int = 1) -> ast.Slice:
+    """`start : stop : step`, without what is so anyway."""
+    ends: list[Any] = [
+        tree_of(start) if start or step != 1 else None,
+        tree_of(stop) if stop is not None else None,
+        tree_of(step) if step != 1 else None,
+    ]
+    return ast.Slice(NOWHERE, *ends)

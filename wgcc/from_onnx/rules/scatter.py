@@ -5,7 +5,7 @@ from __future__ import annotations
 from wgcc.from_onnx.context import Op
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.indexing import from_the_front
-from wgcc.from_onnx.rules.rule import Rule, axis_of
+from wgcc.from_onnx.rules.rule import Rule, axis_of, dtype, zeros
 from wgcc.from_onnx.rules.scatter_reduce import REDUCTIONS, combined
 from wgcc.from_onnx.values import Constant, Member, Operand, Part
 from wgcc.lazy_numpy import np
@@ -22,8 +22,9 @@ def flat_places(op: Op, ids: Operand, shape: tuple[int, ...], axis: int) -> Oper
     if isinstance(ids, Constant):
         return op.parameter_of((others + ids.array * strides[axis]).reshape(-1), "places")
     base = op.parameter_of(others, "offsets")
-    text = f"reshape({{0}} * {strides[axis]} + {{1}}, [{ids_size(ids)}])"
-    return op.emit(text, ids, base, shape=(ids_size(ids),), dtype="i32", name="places")
+    count = ids_size(ids)
+    return op.emit("reshape({0} * {2} + {1}, [{3}])", ids, base, strides[axis], count,
+                   shape=(count,), dtype="i32", name="places")  # fmt: skip
 
 
 def ids_size(ids: Operand) -> int:
@@ -50,29 +51,28 @@ def placed(op: Op, x: Operand, places: Operand | Member, updates: Operand, count
     held = x.dtype if x.dtype in ("f32", "i32", "u32") else "i32"
     flat = _as_sum(op, op.reshaped(x, (total,)), held)
     values = _as_sum(op, op.reshaped(updates, (count,)), held)
-    added = op.emit(
-        f"scatter_add({'{0}' if kind == 'add' else f'zeros({held}[{total}])'}, {{1}}, {{2}})",
-        flat, places, values, shape=(total,), dtype=held,
-    )  # fmt: skip
+    onto = flat if kind == "add" else zeros(held, (total,))
+    added = op.emit("scatter_add({0}, {1}, {2})", onto, places, values, shape=(total,), dtype=held)
     if kind == "none":
         hits = op.emit(
-            f"scatter_add(zeros(f32[{total}]), {{0}}, ones(f32[{count}]))",
-            places, shape=(total,), dtype="f32", name="hits",
+            "scatter_add({0}, {1}, {2})", zeros("f32", (total,)), places,
+            zeros("f32", (count,), "ones"), shape=(total,), dtype="f32", name="hits",
         )  # fmt: skip
         added = op.emit("where({0} > 0.0, {1}, {2})", hits, added, flat,
                         shape=(total,), dtype=held)  # fmt: skip
         _refuse_twice(op, places)
     if held != x.dtype:
-        text = "{0} != 0" if x.dtype == "bool" else f"{x.dtype}({{0}})"
-        added = op.emit(text, added, shape=(total,), dtype=x.dtype)
+        text = "{0} != 0" if x.dtype == "bool" else "{1}({0})"
+        added = op.emit(text, added, dtype(x.dtype), shape=(total,), dtype=x.dtype)
     return op.reshaped(added, x.shape)
 
 
-def _as_sum(op: Op, operand: Operand, dtype: str) -> Operand | Part:
+def _as_sum(op: Op, operand: Operand, kind: str) -> Operand | Part:
     """Bytes and bools are placed as whole numbers of 32 bits."""
-    if operand.dtype == dtype:
-        return op.tensor(operand)
-    return op.emit(f"{dtype}({{0}})", op.tensor(operand), shape=operand.shape, dtype=dtype)
+    whole = op.tensor(operand)
+    if operand.dtype == kind:
+        return whole
+    return op.emit("{1}({0})", whole, dtype(kind), shape=operand.shape, dtype=kind)
 
 
 def _refuse_twice(op: Op, places: Operand | Member) -> None:
@@ -106,8 +106,9 @@ def _runtime_places(
     flat = op.reshaped(ids, (rows, depth))
     steps = op.parameter_of(np.asarray(strides) * width, "strides")
     within = op.parameter_of(np.arange(width), "within")
-    text = f"reshape(reshape(sum({{0}} * {{1}}, axis = 1), [{rows}, 1]) + {{2}}, [{rows * width}])"
-    return op.emit(text, flat, steps, within, shape=(rows * width,), dtype="i32", name="places")
+    text, count = "reshape(reshape(sum({0} * {1}, axis = 1), [{3}, 1]) + {2}, [{4}])", rows * width
+    return op.emit(text, flat, steps, within, rows, count, shape=(count,), dtype="i32",
+                   name="places")  # fmt: skip
 
 
 def gather_nd(op: Op) -> Operand:
@@ -130,8 +131,9 @@ def gather_nd(op: Op) -> Operand:
     else:
         flat = op.reshaped(op.ordered(ids, None), (groups, per, depth))
         steps, offsets = op.parameter_of(strides, "strides"), op.parameter_of(base, "offsets")
-        text = f"reshape(sum({{0}} * {{1}}, axis = 2) + {{2}}, [{count}])"
-        places = op.emit(text, flat, steps, offsets, shape=(count,), dtype="i32", name="rows")
+        text = "reshape(sum({0} * {1}, axis = 2) + {2}, [{3}])"
+        places = op.emit(text, flat, steps, offsets, count, shape=(count,), dtype="i32",
+                         name="rows")  # fmt: skip
     found = op.emit("{0}[{1}]", op.tensor(table), places, shape=(count, width), dtype=x.dtype)
     return op.reshaped(found, op.type.shape)
 

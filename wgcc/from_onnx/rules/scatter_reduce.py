@@ -32,10 +32,9 @@ def combined(
     else:
         if total * count > MOST_COMPARED:
             raise CannotImport(f"its reduction is {kind}, at {count:,} places that inputs decide")
-        hit = f"reshape({{1}}, [1, {count}]) == reshape(arange({total}), [{total}, 1])"
-        rows = f"reshape({{0}}, [1, {count}])"
-        text = f"{many}(where({hit}, {rows}, {nothing}), axis = 1)"
-        all_ = op.emit(text, op.tensor(updates), places, shape=(total,), dtype="f32")
+        hit = "reshape({1}, [1, {2}]) == reshape(arange({3}), [{3}, 1])"
+        text = f"{many}(where({hit}, reshape({{0}}, [1, {{2}}]), {nothing}), axis = 1)"
+        all_ = op.emit(text, op.tensor(updates), places, count, total, shape=(total,), dtype="f32")
     return op.emit(pair, op.tensor(flat), all_, shape=(total,), dtype="f32")
 
 

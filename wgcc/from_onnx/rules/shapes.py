@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from wgcc.from_onnx.context import Op
 from wgcc.from_onnx.infer import element_of
-from wgcc.from_onnx.literals import number_text
+from wgcc.from_onnx.literals import literal, number_of, real
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.indexing import window
-from wgcc.from_onnx.rules.rule import Rule, axis_of, common_order, sizes_text
+from wgcc.from_onnx.rules.rule import Rule, at_axis, axes_of, axis_of, common_order, part_of
 from wgcc.from_onnx.values import Constant, Operand, Value, plain_order
 from wgcc.lazy_numpy import np
+from wgcc.syntax import ast
+from wgcc.syntax.templates import NOWHERE
+
+ZERO = ast.Float(NOWHERE, 0.0)
+BLOCKS = "rearrange({0}, {1}, a = {2}, b = {3})"
 
 
 def reshape(op: Op) -> Operand:
@@ -34,8 +39,7 @@ def concat(op: Op) -> Operand:
     found = [op.tensor(op.ordered(item, order)) for item in operands]
     axis = axis_of(op.attribute("axis", 1), len(op.type.shape))
     place = order.index(axis) if order else axis
-    names = ", ".join(f"{{{number}}}" for number in range(len(found)))
-    return op.result(f"concat([{names}], axis = {place})", *found, order=order)
+    return op.result("concat({0}, axis = {1})", found, place, order=order)
 
 
 def split(op: Op) -> list[Operand | None]:
@@ -51,9 +55,11 @@ def split(op: Op) -> list[Operand | None]:
     sizes = [size for size in sizes if size]
     if len(values) == 1:
         return [x if item is values[0] else item for item in found]
-    equal = len(set(sizes)) == 1
-    parts = f"chunk({{0}}, {len(sizes)}" if equal else f"split({{0}}, {sizes_text(sizes)}"
-    op.emit_many(f"{parts}, axis = {order.index(axis)})", x, values=values)
+    place = order.index(axis)
+    if len(set(sizes)) == 1:
+        op.emit_many("chunk({0}, {1}, axis = {2})", x, len(sizes), place, values=values)
+    else:
+        op.emit_many("split({0}, {1}, axis = {2})", x, sizes, place, values=values)
     return found
 
 
@@ -80,30 +86,21 @@ def slice_(op: Op) -> Operand:
 def sliced(op: Op, x: Operand, ranges: dict[int, tuple[int, int, int]]) -> Operand:
     """Parts of axes; a range is what `slice.indices` gives."""
     order = x.order if isinstance(x, Value) else plain_order(x.shape)
-    texts = [_range_text(ranges.get(axis), x.shape[axis]) for axis in order]
-    while texts and texts[-1] == ":":
-        texts.pop()
-    if not texts:
+    cut = [axis for axis, held in ranges.items() if held != (0, x.shape[axis], 1)]
+    if not cut:
         return x
+    last = max(order.index(axis) for axis in cut)
+    items = [_range(ranges.get(axis), x.shape[axis]) for axis in order[: last + 1]]
     sizes = [len(range(*ranges.get(axis, (0, size, 1)))) for axis, size in enumerate(x.shape)]
-    return op.emit(
-        f"{{0}}[{', '.join(texts)}]", x, shape=tuple(sizes), dtype=x.dtype, order=order,
-        element=element_of(x),
-    )  # fmt: skip
+    return op.index(x, items, shape=tuple(sizes), dtype=x.dtype, order=order, element=element_of(x))
 
 
-def _range_text(found: tuple[int, int, int] | None, size: int) -> str:
-    if found is None or found == (0, size, 1):
-        return ":"
-    start, end, step = found
+def _range(found: tuple[int, int, int] | None, size: int) -> ast.Slice:
+    start, end, step = found or (0, size, 1)
     if step == 1:
-        left = f"{start} " if start else ""
-        return f"{left}:{f' {end}' if end < size else ''}".strip()
-    if step > 0:
-        return f"{start} : {end} : {step}"
+        return part_of(start, end if end < size else None)
     # Backwards: -1 as an end is one before the first element.
-    tail = "" if end < 0 else f" {end}"
-    return f"{start} :{tail} : {step}"
+    return part_of(start, None if end < 0 else end, step)
 
 
 def pad(op: Op) -> Operand:
@@ -119,50 +116,47 @@ def pad(op: Op) -> Operand:
     return padded(op, x, pairs, mode, value)
 
 
-def _pad_value(op: Op) -> str:
+def _pad_value(op: Op) -> ast.Expr:
     if op.has(2):
-        return number_text(op.constant(2, "value"))
-    found = op.attribute("value", 0.0)
-    return number_text(np.array(found, np.float32))
+        return literal(op.constant(2, "value"))
+    return real(op.attribute("value", 0.0))
 
 
 MODES = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
 
 
-def padded(op: Op, x: Operand, pairs: dict[int, tuple[int, int]], mode: str, value: str) -> Operand:
+def padded(
+    op: Op, x: Operand, pairs: dict[int, tuple[int, int]], mode: str = "constant",
+    value: ast.Expr = ZERO,
+) -> Operand:  # fmt: skip
     """One axis after the other; negative widths cut elements off."""
     order = x.order if isinstance(x, Value) else plain_order(x.shape)
     shape = list(x.shape)
     for axis, (before, after) in pairs.items():
         if min(before, after) < 0:
             start, end = max(-before, 0), shape[axis] - max(-after, 0)
-            text = _cut(order.index(axis), start, end, shape[axis])
+            part = at_axis(order.index(axis), _range((start, end, 1), shape[axis]))
             shape[axis] = end - start
-            x = op.emit(text, x, shape=tuple(shape), dtype=x.dtype, order=order)
+            x = op.index(x, part, shape=tuple(shape), dtype=x.dtype, order=order)
             before, after = max(before, 0), max(after, 0)
         if not before and not after:
             continue
         shape[axis] += before + after
-        extra = f', mode = "{MODES[mode]}"' if mode != "constant" else ""
-        number = value if x.dtype == "f32" else value.removesuffix(".0")
-        extra += (
-            f", value = {number}" if float(value if value not in ("true", "false") else 0) else ""
-        )
-        text = f"pad({{0}}, ({before}, {after}), axis = {order.index(axis)}{extra})"
-        x = op.emit(text, x, shape=tuple(shape), dtype=x.dtype, order=order)
+        number = number_of(value) or 0.0
+        filling = value if x.dtype == "f32" else int(number)
+        x = op.emit(
+            "pad({0}, {1}, axis = {2}, mode = {3}, value = {4})", x, (before, after),
+            order.index(axis), MODES[mode] if mode != "constant" else None,
+            filling if number else None, shape=tuple(shape), dtype=x.dtype, order=order,
+        )  # fmt: skip
     return x
-
-
-def _cut(place: int, start: int, end: int, size: int) -> str:
-    texts = [":"] * place + [_range_text((start, end, 1), size)]
-    return f"{{0}}[{', '.join(texts)}]"
 
 
 def expand(op: Op) -> Operand:
     x = op.plain(0)
     if x.shape == op.type.shape:
         return x
-    return op.result(f"expand({{0}}, {sizes_text(op.type.shape)})", x)
+    return op.result("expand({0}, {1})", x, list(op.type.shape))
 
 
 def tile(op: Op) -> Operand:
@@ -170,22 +164,21 @@ def tile(op: Op) -> Operand:
     counts = op.numbers(1, "counts")
     if set(counts) == {1}:
         return x
-    text = f"tile({{0}}, ({', '.join(map(str, counts))}))"
-    return op.result(text if len(counts) > 1 else f"tile({{0}}, {counts[0]})", x)
+    return op.result("tile({0}, {1})", x, axes_of(counts))
 
 
 def depth_to_space(op: Op) -> Operand:
     x, block = op.channels_last(0), int(op.attribute("blocksize"))
     names = "a b c" if op.attribute("mode", "DCR") == "DCR" else "c a b"
-    text = f'rearrange({{0}}, "n h w ({names}) -> n (h a) (w b) c", a = {block}, b = {block})'
-    return op.result(text, x, order=(0, 2, 3, 1))
+    pattern = f"n h w ({names}) -> n (h a) (w b) c"
+    return op.result(BLOCKS, x, pattern, block, block, order=(0, 2, 3, 1))
 
 
 def space_to_depth(op: Op) -> Operand:
     x, block = op.channels_last(0), int(op.attribute("blocksize"))
     names = "a b c" if op.attribute("mode", "DCR") == "DCR" else "c a b"
-    text = f'rearrange({{0}}, "n (h a) (w b) c -> n h w ({names})", a = {block}, b = {block})'
-    return op.result(text, x, order=(0, 2, 3, 1))
+    pattern = f"n (h a) (w b) c -> n h w ({names})"
+    return op.result(BLOCKS, x, pattern, block, block, order=(0, 2, 3, 1))
 
 
 def constant_of_shape(op: Op) -> Operand:
@@ -210,7 +203,7 @@ def reverse_sequence(op: Op) -> Operand:
     shape[time], shape[batch] = size, len(lengths)
     table = places if batch < time else places.transpose()
     ids = np.broadcast_to(table.reshape(shape), x.shape).astype(np.int32)
-    return op.result(f"take_along_axis({{0}}, {{1}}, axis = {time})", x, op.parameter_of(ids))
+    return op.result("take_along_axis({0}, {1}, axis = {2})", x, op.parameter_of(ids), time)
 
 
 def center_crop_pad(op: Op) -> Operand:
@@ -221,7 +214,7 @@ def center_crop_pad(op: Op) -> Operand:
         missing = size - x.shape[axis]
         before = missing // 2 if missing >= 0 else -((-missing) // 2)
         pairs[axis] = (before, missing - before)
-    return padded(op, x, pairs, "constant", "0.0")
+    return padded(op, x, pairs)
 
 
 RULES: dict[str, Rule] = {

@@ -29,7 +29,7 @@ def dft(op: Op) -> Operand:
     length = int(op.constant(1, "length").reshape(())) if op.has(1) else x.shape[axis]
     if length != x.shape[axis]:
         missing = length - x.shape[axis]
-        x = padded(op, x, {axis: (0, missing)}, "constant", "0.0")
+        x = padded(op, x, {axis: (0, missing)})
     count = op.type.shape[axis]
     moved = [a for a in range(rank - 1) if a != axis] + [axis]
     cosines, sines = waves(length, count, bool(op.attribute("inverse", 0)))
@@ -46,7 +46,7 @@ def _real_signal(op: Op, x: Operand, axis: int) -> Operand:
     length = int(op.constant(1, "length").reshape(())) if op.has(1) else 2 * (given - 1)
     known = length // 2 + 1
     if known > given:
-        x = padded(op, x, {axis: (0, known - given)}, "constant", "0.0")
+        x = padded(op, x, {axis: (0, known - given)})
     count = max(known, given)
     angles = 2 * np.pi * np.outer(np.arange(count), np.arange(length)) / length
     # Both of a pair of conjugates count, but the first frequency, and the middle one, is alone.

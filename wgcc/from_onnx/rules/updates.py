@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from wgcc.from_onnx.context import Op
-from wgcc.from_onnx.literals import float_text
+from wgcc.from_onnx.context import Given, Op
 from wgcc.from_onnx.rules.rule import Rule
-from wgcc.from_onnx.values import Operand, Part
+from wgcc.from_onnx.values import Operand
 
 # The new values of one tensor, from the rate, the number of the step, and what is kept of it.
 Formula = Callable[[Op, Operand, Operand, Sequence[Operand]], Sequence[Operand]]
@@ -25,51 +24,50 @@ def for_each_tensor(formula: Formula, count: int) -> Rule:
     return rule
 
 
-def number(op: Op, name: str, default: float = 0.0) -> str:
-    return float_text(float(op.attribute(name, default)))
+def number(op: Op, name: str, default: float = 0.0) -> float:
+    return float(op.attribute(name, default))
 
 
-def like(op: Op, x: Operand, text: str, *parts: Operand | Part, name: str) -> Operand:
+def like(op: Op, x: Operand, text: str, *parts: Given, name: str) -> Operand:
     return op.emit(text, *parts, shape=x.shape, dtype="f32", name=name)
 
 
 def gradient(op: Op, x: Operand, g: Operand) -> Operand:
     """With that of the norm."""
-    return like(op, x, f"{number(op, 'norm_coefficient')} * {{0}} + {{1}}", x, g, name="g")
+    return like(op, x, "{2} * {0} + {1}", x, g, number(op, "norm_coefficient"), name="g")
 
 
 def adagrad(op: Op, rate: Operand, step: Operand, given: Sequence[Operand]) -> list[Operand]:
     x, g, h = given
     g = gradient(op, x, g)
     h = like(op, x, "{0} + square({1})", h, g, name="h")
-    slow = f"(1.0 + f32({{1}}) * {number(op, 'decay_factor')})"
-    text = f"{{0}} - {{2}} / {slow} * {{3}} / (sqrt({{4}}) + {number(op, 'epsilon', 1e-6)})"
-    return [like(op, x, text, x, step, rate, g, h, name="x"), h]
+    text = "{0} - {2} / (1.0 + f32({1}) * {5}) * {3} / (sqrt({4}) + {6})"
+    slow, eps = number(op, "decay_factor"), number(op, "epsilon", 1e-6)
+    return [like(op, x, text, x, step, rate, g, h, slow, eps, name="x"), h]
 
 
 def adam(op: Op, rate: Operand, step: Operand, given: Sequence[Operand]) -> list[Operand]:
     x, g, v, h = given
-    alpha, beta = float(op.attribute("alpha", 0.9)), float(op.attribute("beta", 0.999))
-    a, b = float_text(alpha), float_text(beta)
+    a, b = number(op, "alpha", 0.9), number(op, "beta", 0.999)
     g = gradient(op, x, g)
-    v = like(op, x, f"{a} * {{0}} + {float_text(1 - alpha)} * {{1}}", v, g, name="v")
-    h = like(op, x, f"{b} * {{0}} + {float_text(1 - beta)} * square({{1}})", h, g, name="h")
+    v = like(op, x, "{2} * {0} + {3} * {1}", v, g, a, 1 - a, name="v")
+    h = like(op, x, "{2} * {0} + {3} * square({1})", h, g, b, 1 - b, name="h")
     t = "maximum(f32({0}), 1.0)"
-    corrected = f"{{1}} * sqrt(1.0 - {b} ** {t}) / (1.0 - {a} ** {t})"
-    r = op.emit(f"where({{0}} > 0, {corrected}, {{1}})", step, rate, shape=(), dtype="f32")
-    kept = float_text(1 - float(op.attribute("norm_coefficient_post", 0.0)))
-    text = f"({{0}} - {{1}} * {{2}} / (sqrt({{3}}) + {number(op, 'epsilon', 1e-6)})) * {kept}"
-    return [like(op, x, text, x, r, v, h, name="x"), v, h]
+    corrected = f"{{1}} * sqrt(1.0 - {{3}} ** {t}) / (1.0 - {{2}} ** {t})"
+    r = op.emit(f"where({{0}} > 0, {corrected}, {{1}})", step, rate, a, b, shape=(), dtype="f32")
+    kept, eps = 1 - number(op, "norm_coefficient_post"), number(op, "epsilon", 1e-6)
+    text = "({0} - {1} * {2} / (sqrt({3}) + {4})) * {5}"
+    return [like(op, x, text, x, r, v, h, eps, kept, name="x"), v, h]
 
 
 def momentum(op: Op, rate: Operand, step: Operand, given: Sequence[Operand]) -> list[Operand]:
     x, g, v = given
     g = gradient(op, x, g)
     alpha = number(op, "alpha")
-    text = f"{alpha} * {{0}} + where({{1}} > 0, {number(op, 'beta')}, 1.0) * {{2}}"
-    v = like(op, x, text, v, step, g, name="v")
-    way = f"({{2}} + {alpha} * {{3}})" if op.attribute("mode") == "nesterov" else "{3}"
-    return [like(op, x, f"{{0}} - {{1}} * {way}", x, rate, g, v, name="x"), v]
+    text = "{3} * {0} + where({1} > 0, {4}, 1.0) * {2}"
+    v = like(op, x, text, v, step, g, alpha, number(op, "beta"), name="v")
+    way = "({2} + {4} * {3})" if op.attribute("mode") == "nesterov" else "{3}"
+    return [like(op, x, f"{{0}} - {{1}} * {way}", x, rate, g, v, alpha, name="x"), v]
 
 
 RULES: dict[str, Rule] = {

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TypeAlias
 
 from wgcc.from_onnx.names import word
-from wgcc.from_onnx.values import Member, Part, Statement, Traced, Value, flat, values_read
+from wgcc.from_onnx.values import Leaf, Member, Statement, Traced, Value, flat, values_read
+from wgcc.syntax import ast
+from wgcc.syntax.rewrite import form, rewrite
 
 # Modules of fewer statements are no layers of their own.
 SMALLEST = 2
@@ -42,7 +44,7 @@ class Block:
         return self.loop.body.returned if self.loop and self.loop.body else self.outputs
 
     @property
-    def read(self) -> list[Part]:
+    def read(self) -> list[Value | Member]:
         """What must be known before it: for a loop also how it starts."""
         return [*(self.loop.parts if self.loop else ()), *self.inputs]
 
@@ -185,19 +187,47 @@ def _connect(block: Block, uses: Counter[Value]) -> None:
 
 
 def _outside_parts(block: Block) -> list[Value | Member]:
-    own: set[Value | Member] = set(_all_members(block))
+    own: set[Value | Member] = set(all_members(block))
     own.update(block.given)
     for statement in flat(statements_of(block)):
         own.update(statement.outputs)
         own.update(statement.body.given if statement.body else ())
     found: dict[Value | Member, None] = {}
     for statement in flat(statements_of(block)):
-        found |= {part: None for part in statement.parts if not isinstance(part, str)}
+        found |= dict.fromkeys(statement.parts)
     return [part for part in found if part not in own]
 
 
-def _all_members(block: Block) -> Iterator[Member]:
-    yield from block.members
+def signature(block: Block) -> Hashable:
+    """Equal for blocks that compute the same from the same kinds of parameters, but for their
+    numbers: they become one layer, used many times."""
+    numbers: dict[Value | Member, int] = {}
+
+    def number(part: Value | Member) -> int:
+        return numbers.setdefault(part, len(numbers))
+
+    def numbered(tree: ast.Syntax) -> Hashable:
+        def change(node: ast.Syntax) -> ast.Syntax | None:
+            if not isinstance(node, Leaf):
+                return None
+            return ast.Name(node.span, f"#{number(node.part)}")
+
+        return form(rewrite(tree, change))
+
+    heads = tuple((number(part), _kind(part)) for part in (*block.inputs, *block.given))
+    lines: list[Hashable] = []
     for item in block.body:
         if isinstance(item, Block):
-            yield from _all_members(item)
+            ports = tuple(number(part) for part in (*item.read, *item.outputs))
+            options = numbered(item.loop.tree) if item.loop else ()
+            lines.append((signature(item), ports, options))
+        else:
+            held = tuple(_kind(member) for member in members_of(item))
+            results = tuple((number(value), _kind(value)) for value in item.outputs)
+            lines.append((numbered(item.tree), tuple(map(numbered, item.targets)), held, results))
+    members = tuple((number(member), member.form) for member in block.members)
+    return heads, tuple(lines), members, tuple(number(value) for value in block.returned)
+
+
+def _kind(part: Value | Member) -> Hashable:
+    return part.form if isinstance(part, Member) else (part.dtype, part.stored_shape)

@@ -6,16 +6,20 @@ logarithm of a probability that was rounded to 0 has no gradient.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from wgcc.errors import WgError
-from wgcc.from_onnx.context import RESHAPE
+from wgcc.from_onnx.context import leaf
 from wgcc.from_onnx.training_options import Training
-from wgcc.from_onnx.values import Member, Shape, Statement, Traced, Value
+from wgcc.from_onnx.values import Leaf, Shape, Statement, Traced, Value
+from wgcc.syntax import ast
+from wgcc.syntax.rewrite import rewrite
+from wgcc.syntax.templates import call
+from wgcc.syntax.tree_text import walk
 
-ENDING = re.compile(r"(softmax|sigmoid)\(\{0\}(?:, axis = (\d+))?\)")
+ENDINGS = ("softmax", "sigmoid")
 # So many statements between the last product and an output are followed.
 MOST_STEPS = 200
 
@@ -39,11 +43,11 @@ class Trained:
         assert isinstance(found, Value)
         return found
 
-    def predicted(self, text: str) -> str:
+    def predicted(self, tree: ast.Expr) -> ast.Expr:
         """The model's own output, computed of what the loss is of."""
         is_last = self.axis == len(self.output.shape) - 1
-        option = "" if is_last or self.function != "softmax" else f", axis = {self.axis}"
-        return f"{self.function}({text}{option})" if self.function else text
+        axis = None if is_last or self.function != "softmax" else self.axis
+        return call(self.function, tree, axis=axis) if self.function else tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,31 +115,40 @@ def _ending(traced: Traced, output: Value) -> Ending:
     while found is not None and _is_move(found):
         moves.insert(0, found)
         found = made.get(_inner(found))
-    match = ENDING.fullmatch(found.text) if found is not None else None
-    if found is None or match is None or not _keeps_order(found):
+    if found is None or not _is_ending(found):
         return Ending("", None, (), _axis_of_product(made, output))
     axis: int | None = None
-    if match[1] == "softmax":
+    if found.function == "softmax":
         order = found.outputs[0].order
-        axis = _after(moves, order[int(match[2]) if match[2] else -1])
-    return Ending(match[1], found, tuple(moves), axis)
+        axis = _after(moves, order[_option(found, "axis", -1)])
+    return Ending(found.function, found, tuple(moves), axis)
+
+
+def _is_ending(item: Statement) -> bool:
+    inner, outer = item.operand, item.outputs[0]
+    if item.function not in ENDINGS or inner is None:
+        return False
+    return (inner.shape, inner.order) == (outer.shape, outer.order)
+
+
+def _option(item: Statement, name: str, default: int) -> int:
+    assert isinstance(item.tree, ast.Call)
+    for given in item.tree.arguments:
+        if given.name is not None and given.name.text == name and isinstance(given.value, ast.Int):
+            return given.value.value
+    return default
 
 
 def _is_move(item: Statement) -> bool:
-    moves = item.text == "{0}" or item.text.startswith("rearrange({0}, ")
-    is_view = moves or RESHAPE.fullmatch(item.text) is not None
-    return is_view and isinstance(item.parts[0], Value)
+    is_view = item.function in ("rearrange", "reshape") and item.operand is not None
+    return is_view or item.alias_of is not None
 
 
 def _inner(item: Statement) -> Value:
-    found = item.parts[0]
-    assert isinstance(found, Value)
+    """What a move or a function is of."""
+    found = item.alias_of or item.operand
+    assert found is not None
     return found
-
-
-def _keeps_order(item: Statement) -> bool:
-    inner, outer = item.parts[0], item.outputs[0]
-    return isinstance(inner, Value) and (inner.shape, inner.order) == (outer.shape, outer.order)
 
 
 def _before(found: Ending, last: Statement) -> list[Statement]:
@@ -143,9 +156,19 @@ def _before(found: Ending, last: Statement) -> list[Statement]:
     value, statements = _inner(last), []
     for move in found.moves:
         after = replace(move.outputs[0])
-        statements.append(replace(move, outputs=(after,), parts=(value, *move.parts[1:])))
+        statements.append(_moved(move, after, value))
         value = after
     return statements
+
+
+def _moved(move: Statement, after: Value, of: Value) -> Statement:
+    inner = _inner(move)
+
+    def change(node: ast.Syntax) -> ast.Syntax | None:
+        return leaf(of) if isinstance(node, Leaf) and node.part is inner else None
+
+    tree: Any = rewrite(move.tree, change)
+    return Statement((after,), tree, move.scope, move.node)
 
 
 def _axis_of_product(made: Mapping[Value, Statement], output: Value) -> int | None:
@@ -168,18 +191,24 @@ def _axis_of_product(made: Mapping[Value, Statement], output: Value) -> int | No
 
 def _has_features_last(item: Statement) -> bool:
     """Products with matrices, attention, loops, and layers other than norms and convolutions."""
-    layer, is_other = _layer(item), item.text.startswith(("attention(", "einsum("))
-    is_layer = bool(layer) and not (_is_convolution(item) or "Norm[" in layer)
-    return is_layer or is_other or item.body is not None or " @ " in item.text
+    is_layer = item.layer is not None and not (_is_convolution(item) or "Norm" in item.layer.kind)
+    is_other = item.function in ("attention", "einsum") or item.body is not None
+    return is_layer or is_other or has_matrix_product(item)
+
+
+def has_matrix_product(item: Statement) -> bool:
+    return any(isinstance(node, ast.Binary) and node.op == "@" for node in walk(item.tree))
 
 
 def _is_convolution(item: Statement) -> bool:
-    return item.text.startswith("conv") or _layer(item).startswith("{name}: Conv")
+    is_layer = item.layer is not None and item.layer.kind.startswith("Conv")
+    return is_layer or any(is_call(node, "conv") for node in walk(item.tree))
 
 
-def _layer(item: Statement) -> str:
-    kinds = [part.kind for part in item.parts if isinstance(part, Member)]
-    return kinds[0] if item.text == "{1}({0})" and kinds else ""
+def is_call(node: ast.Syntax, start: str) -> bool:
+    """Whether it calls a function whose name begins like this."""
+    head = node.function if isinstance(node, ast.Call) else None
+    return isinstance(head, ast.Name) and head.text.startswith(start)
 
 
 def _after(moves: Sequence[Statement], axis: int) -> int | None:
@@ -189,9 +218,9 @@ def _after(moves: Sequence[Statement], axis: int) -> int | None:
         if found is None or not _is_move(item):
             continue
         before, after = _inner(item), item.outputs[0]
-        if item.text == "{0}":
+        if item.alias_of is not None:
             found = after.order[before.order.index(found)]
-        elif RESHAPE.fullmatch(item.text):
+        elif item.reshapes is not None:
             found = _reshaped(found, before.shape, after.shape)
     return found
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from wgcc.errors import WgError
-from wgcc.from_onnx.literals import float_text
+from wgcc.from_onnx.literals import real
 from wgcc.from_onnx.orders import axes_pattern
 from wgcc.from_onnx.training_options import Training
 from wgcc.from_onnx.values import Member, Shape, Statement, Traced, plain_order
 from wgcc.from_onnx.writing.blocks import Block, members_of
-from wgcc.from_onnx.writing.text import LayerType, ModelText, held_type
+from wgcc.from_onnx.writing.layers import LayerType, ModelWriter, argument, function
+from wgcc.from_onnx.writing.trained_output import has_matrix_product, is_call
 from wgcc.spelling import did_you_mean
-
-# How templates of products look like.
-PRODUCTS = (" @ ", "conv", "einsum(")
+from wgcc.syntax import ast
+from wgcc.syntax.templates import NOWHERE, bind, call, identifier, name, typed
+from wgcc.syntax.tree_text import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Place:
     statement: Statement
 
 
-def places(block: Block, kind: LayerType, model: ModelText, prefix: str = "") -> Iterator[Place]:
+def places(block: Block, kind: LayerType, model: ModelWriter, prefix: str = "") -> Iterator[Place]:
     """All members in the order in which the model uses them."""
     own = dict(zip(block.members, kind.member_names, strict=True))
     inner = [item for item in block.body if isinstance(item, Block)]
@@ -42,15 +43,11 @@ def places(block: Block, kind: LayerType, model: ModelText, prefix: str = "") ->
             yield from places(item, model.type_of(item), model, f"{prefix}{names[id(item)]}.")
 
 
-def is_trained(member: Member) -> bool:
-    return not member.kind.startswith("frozen ")
-
-
 def selectors(training: Training, found: Sequence[Place]) -> list[str] | None:
     """Which parameters are trained; None: all of them."""
     if training.lora:
         return ["*lora_*"]
-    trained = [place for place in found if is_trained(place.member)]
+    trained = [place for place in found if not place.member.is_frozen]
     if training.train in ("all", "head") and not trained:
         raise WgError(f"--train {training.train}: the model has no parameters")
     if training.train == "all":
@@ -70,7 +67,7 @@ def remark_frozen(traced: Traced, training: Training, found: Sequence[Place]) ->
     """Floats that `--train all` does not reach are named."""
     for place in found if training.train == "all" else ():
         has_floats = any(array.dtype.kind == "f" for array in place.member.arrays.values())
-        if has_floats and not is_trained(place.member):
+        if has_floats and place.member.is_frozen:
             text = "--train all leaves these as they are, as they are no weights"
             traced.remark(text, place.path)
 
@@ -85,8 +82,9 @@ def _head(trained: Sequence[Place]) -> list[Place]:
 
 def _is_matrix_product(place: Place) -> bool:
     """Not a bias or a norm."""
-    text = place.statement.text
-    is_product = text == "{1}({0})" or any(mark in text for mark in PRODUCTS)
+    item = place.statement
+    is_product = item.layer is not None or has_matrix_product(item)
+    is_product |= any(is_call(node, "conv") or is_call(node, "einsum") for node in walk(item.tree))
     return is_product and any(array.ndim > 1 for array in place.member.arrays.values())
 
 
@@ -102,7 +100,7 @@ def corrected(training: Training, found: Sequence[Place]) -> list[str]:
     """Paths of the linear layers that get a correction; numbers of lists become `*`."""
     result: dict[str, None] = {}
     for pattern in training.lora:
-        paths = [p.path for p in found if p.member.kind.startswith("{name}: Linear[")]
+        paths = [p.path for p in found if p.member.kind == "Linear"]
         hits = [path for path in paths if fnmatchcase(path, pattern)]
         if not hits:
             raise WgError(
@@ -125,11 +123,22 @@ def _list(paths: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The inputs of `forward` as declared and as passed on, and how to get the trained output."""
+    """The inputs of `forward` as declared by entries, and which of its outputs is trained."""
 
-    declared: str
-    passed: str
-    place: str
+    declared: Sequence[ast.ValueParam]
+    place: int | None
+
+    def forward(self) -> ast.Expr:
+        """All outputs."""
+        return call("forward", *(name(port.name.text) for port in self.declared))
+
+    def trained(self) -> ast.Expr:
+        """The output that a loss is of."""
+        return self.forward() if self.place is None else item(self.forward(), self.place)
+
+
+def item(tree: ast.Expr, place: int) -> ast.Expr:
+    return ast.Index(NOWHERE, tree, (ast.Int(NOWHERE, place),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,46 +153,52 @@ class Loss:
     def has_classes(self) -> bool:
         return self.name == "cross_entropy"
 
-    def target(self) -> str:
+    def target(self) -> ast.TypeExpr:
         if not self.has_classes:
-            return held_type("f32", self.shape)
-        return held_type("i32", [self.shape[axis] for axis in self._others])
+            return typed("f32", self.shape)
+        return typed("i32", [self.shape[axis] for axis in self._others])
 
     @property
     def _others(self) -> list[int]:
         return [axis for axis in range(len(self.shape)) if axis != self.axis]
 
-    def classes_last(self, text: str) -> str:
+    def classes_last(self, tree: ast.Expr) -> ast.Expr:
         order = (*self._others, self.axis)
         if not self.has_classes or order == plain_order(self.shape):
-            return text
-        return f'rearrange({text}, "{axes_pattern(plain_order(self.shape), order)}")'
+            return tree
+        return call("rearrange", tree, axes_pattern(plain_order(self.shape), order))
 
 
-def training_text(
+def named_results(results: Mapping[str, ast.TypeExpr]) -> ast.TupleType:
+    fields = [ast.TupleField(NOWHERE, identifier(key), kind) for key, kind in results.items()]
+    return ast.TupleType(NOWHERE, tuple(fields))
+
+
+def training_members(
     training: Training, ports: Ports, loss: Loss, over: Sequence[str] | None
-) -> list[str]:
+) -> list[ast.Optimizer | ast.Function]:
     """The optimizer, and the entries that train and evaluate."""
-    target, value = loss.target(), f"{loss.name}(y, target)"
-    results, measured = "loss: f32", ""
-    if loss.has_classes:
-        results, measured = "loss: f32, accuracy: f32", ", accuracy(y, target)"
-    names = "" if over is None else " over " + ", ".join(f'"{name}"' for name in over)
-    heading = f"({ports.declared}, target: {target}) -> ({results}) {{"
-    made = f"  y = {loss.classes_last(f'forward({ports.passed}){ports.place}')}"
-    return [
-        f"optimizer opt: adamw {{ lr = {float_text(training.lr)}; weight_decay = 0.0 }}",
-        "",
-        f"entry train{heading}",
+    y, target, number = name("y"), name("target"), typed("f32", ())
+    value = call(loss.name, y, target)
+    measured = (call("accuracy", y, target),) if loss.has_classes else ()
+    results = named_results(dict.fromkeys(("loss", "accuracy")[: 1 + len(measured)], number))
+    values = [*ports.declared, argument("target", loss.target())]
+    made = bind([y], loss.classes_last(ports.trained()))
+    selectors = tuple(ast.String(NOWHERE, pattern) for pattern in over or ())
+    steps: list[ast.Statement] = [
         made,
-        f"  loss = {value}",
-        f"  minimize loss with opt{names}",
-        f"  return loss{measured}",
-        "}",
-        "",
-        f"entry eval{heading}",
-        made,
-        f"  return {value}{measured}",
-        "}",
-        "",
+        bind([name("loss")], value),
+        ast.Minimize(NOWHERE, name("loss"), name("opt"), selectors),
+        ast.Return(NOWHERE, (name("loss"), *measured)),
     ]
+    measuring: list[ast.Statement] = [made, ast.Return(NOWHERE, (value, *measured))]
+    return [
+        _optimizer(lr=real(training.lr), weight_decay=real(0.0)),
+        function("train", values, results, steps, is_entry=True),
+        function("eval", values, results, measuring, is_entry=True),
+    ]
+
+
+def _optimizer(**settings: ast.Expr) -> ast.Optimizer:
+    items = tuple(ast.Setting(NOWHERE, identifier(key), value) for key, value in settings.items())
+    return ast.Optimizer(NOWHERE, identifier("opt"), identifier("adamw"), items)

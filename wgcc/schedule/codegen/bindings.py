@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from wgcc.ir.graph import Value
 from wgcc.ir.index import Index, variable
+from wgcc.ir.places import SCALARS
 from wgcc.schedule.codegen.wgsl import element_type, wgsl_type
 from wgcc.schedule.kernel import BYTES, WORD, Binding, Place
 
-# All tensors of one element share this buffer and are bound together, as words.
-SCALARS = "scalars"
 # A counter of rounds: uniforms take 16 bytes, of which the first word is used.
 COUNTER_TYPE = "vec4u"
 _FIRST_WORD = ".x"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.index import Coordinates, coordinates_of, indices, linear, variable
+from wgcc.ir.iteration_space import reduction_space
 from wgcc.ops.registry import View
-from wgcc.schedule.dataflow import Flow, lowering
-from wgcc.schedule.fuse.iteration_space import reduction_space
+from wgcc.passes.dataflow import Flow, lowering
 
 Leaf = tuple[str, Coordinates]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import reduce
 from operator import or_
 
-from wgcc.schedule.fuse.iteration_space import Space, flat_space
+from wgcc.ir.iteration_space import Space, flat_space
 
 _ONE_RESULT = flat_space(1)
 

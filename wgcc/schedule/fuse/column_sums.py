@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from wgcc.ir.graph import Node
+from wgcc.ir.iteration_space import Space
 from wgcc.ops.registry import Reduce
-from wgcc.schedule.dataflow import lowering
+from wgcc.passes.dataflow import lowering
+from wgcc.passes.prepare.split_columns import ENOUGH_GROUPS, LEAST_ROWS, MOST_COLUMNS, MOST_ROWS
 from wgcc.schedule.fuse.group import own_space
-from wgcc.schedule.fuse.iteration_space import Space
 
-# Rows of a workgroup: with fewer, sums would be a large part of what is moved. So many workgroups
-# keep a GPU busy.
-LEAST_ROWS, MOST_ROWS, ENOUGH_GROUPS = 8, 16, 256
-# Sums of a workgroup are in its memory; a kernel may have a few of them.
-MOST_COLUMNS, MOST_SUMS = 1024, 3
+# A kernel may have a few of them.
+MOST_SUMS = 3
 
 
 def rows_of(node: Node, space: Space) -> int:

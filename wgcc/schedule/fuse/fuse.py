@@ -10,19 +10,19 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Graph, Node
+from wgcc.ir.iteration_space import Space
 from wgcc.ops.registry import Join, Repeat, Special, Update, View
-from wgcc.schedule.dataflow import Flow, behind_views, compared_with_extreme, lowering
+from wgcc.passes.dataflow import Flow, behind_views, compared_with_extreme, lowering
+from wgcc.passes.updates import bound_alone
 from wgcc.schedule.fuse.bias_gradients import find_bias_gradients
 from wgcc.schedule.fuse.candidates import Candidates, falling
 from wgcc.schedule.fuse.column_sums import space_by_rows
-from wgcc.schedule.fuse.group import REPEAT, Group, own_space, product_position
-from wgcc.schedule.fuse.iteration_space import Space
+from wgcc.schedule.fuse.group import REPEAT, Bound, Group, own_space, product_position
 from wgcc.schedule.fuse.materialise import Reason, choose_materialised
 from wgcc.schedule.fuse.merge import SMALL, Answer, Merge, common_space
 from wgcc.schedule.fuse.precedence import Precedence
 from wgcc.schedule.fuse.touched import Touched
 from wgcc.schedule.kernel import MAX_BINDINGS
-from wgcc.schedule.updates import bound_alone
 
 __all__ = ["Fused", "Group", "fuse", "own_space", "product_position"]
 
@@ -39,7 +39,8 @@ class Fused:
     `reasons` says for every value why it is materialised or not.
     """
 
-    flow: Flow
+    producers: Mapping[str, Node]
+    bound: Bound
     groups: list[Group]
     inlined: dict[str, Node]
     touched: Touched
@@ -59,24 +60,25 @@ def fuse(
     `alone` take a binding each, whatever their size; `uniforms` are counters of loops; `packs` says
     which values are bound together; `apart` share kernels with each other only.
     """
-    flow = Flow.of(graph)
-    flow.alone, flow.uniforms, flow.packs = bound_alone(graph) | alone, uniforms, packs or {}
-    fuser = _Fuser(flow, before_updates, apart)
-    groups = fuser.run()
-    return Fused(fuser.flow, groups, fuser.inlined, fuser.merge.touched, fuser.reasons)
+    bound = Bound(bound_alone(graph) | alone, uniforms, packs or {})
+    fuser = _Fuser(graph, bound, before_updates, apart)
+    groups, touched = fuser.run(), fuser.merge.touched
+    return Fused(graph.producers, bound, groups, fuser.inlined, touched, fuser.reasons)
 
 
 class _Fuser:
-    def __init__(self, flow: Flow, before_updates: Set[str], apart: Set[str]) -> None:
-        self.flow = flow
+    def __init__(
+        self, graph: Graph, bound: Bound, before_updates: Set[str], apart: Set[str]
+    ) -> None:
+        self.flow, self.bound = Flow.of(graph), bound
         self.before_updates, self.apart = before_updates, apart
         compared = compared_with_extreme(self.flow)
-        self.reasons = choose_materialised(self.flow, compared)
+        self.reasons = choose_materialised(self.flow, bound, compared)
         self.materialised = {n for n, reason in self.reasons.items() if reason.materialised}
         self.inlined = {n: p for n, p in self.flow.producers.items() if n not in self.materialised}
         self.groups: list[Group] = []
         self.owner: dict[str, Group] = {}
-        self.merge = Merge(self.flow, self.inlined, compared)
+        self.merge = Merge(self.flow, bound, self.inlined, compared)
         self.bias_gradients = find_bias_gradients(self.flow, self.materialised)
         self.product_of = {
             bias_gradient.output.name: name for name, bias_gradient in self.bias_gradients.items()
@@ -175,10 +177,10 @@ class _Fuser:
             found = self.related.groups(rows, self._large_reads(node, rows), with_full=False)
             yield from (self.groups[n] for n in falling(found & ~self.precedence.of(needs)))
         # Each dispatch of a loop is run many times.
-        is_sought = space.outer == 1 or space.reduces() or bool(self.flow.uniforms)
+        is_sought = space.outer == 1 or space.reduces() or bool(self.bound.uniforms)
         waits = is_sought and (space.size <= SMALL or self.merge.is_last_step(node))
         shared = None if waits else self._large_reads(node, space)
-        with_full = node.output.name not in self.merge.alone
+        with_full = node.output.name not in self.bound.alone
         found = self.related.groups(space, shared, with_full)
         yield from (self.groups[n] for n in falling(found & ~self.precedence.of(needs)))
 

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.index import Index, linear, variable
+from wgcc.ir.iteration_space import Space, flat_space, reduction_space
 from wgcc.ops.registry import Reduce
-from wgcc.schedule.dataflow import lowering
-from wgcc.schedule.fuse.iteration_space import Space, flat_space, reduction_space
+from wgcc.passes.dataflow import lowering
 
 # The kind of a group that is a whole loop, with groups of its own.
 REPEAT = "repeat"
 # The kind of groups that are no dispatch: they read several tensors as one.
 FLAT = "flat"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What kernels bind: `alone` take a binding each, `uniforms` none of the storage buffers.
+
+    `packs` maps values to what is bound for several of them.
+    """
+
+    alone: Set[str] = frozenset()
+    uniforms: Set[str] = frozenset()
+    packs: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, names: Iterable[str]) -> set[str]:
+        return {self.packs.get(name, name) for name in names}
 
 
 @dataclass(slots=True, eq=False)

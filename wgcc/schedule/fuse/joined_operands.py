@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ops.registry import Join, Pointwise, Special
-from wgcc.schedule.dataflow import Flow, behind_views, computes_by_element, lowering, moves
+from wgcc.passes.dataflow import Flow, behind_views, computes_by_element, lowering, moves
 
 
 def loads_often(node: Node) -> bool:

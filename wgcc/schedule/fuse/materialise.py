@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.loops import loop_of
 from wgcc.ops.registry import Indirect, Join, Pointwise, Repeat, Source, Special, View
-from wgcc.schedule.dataflow import (
+from wgcc.passes.dataflow import (
     MOST_VIEWS,
     Flow,
     computes_by_element,
@@ -20,9 +20,10 @@ from wgcc.schedule.dataflow import (
     lowering,
     moves,
 )
+from wgcc.passes.updates import in_arenas, is_update
+from wgcc.schedule.fuse.group import Bound
 from wgcc.schedule.fuse.joined_operands import joined_operands
 from wgcc.schedule.kernel import MAX_BINDINGS, WORD
-from wgcc.schedule.updates import in_arenas, is_update
 
 # What may be computed again at every use: few cheap operations on few tensors.
 CHEAP_OPS = 5
@@ -55,12 +56,12 @@ class Reason:
     text: str
 
 
-def choose_materialised(flow: Flow, compared: set[str]) -> dict[str, Reason]:
+def choose_materialised(flow: Flow, bound: Bound, compared: set[str]) -> dict[str, Reason]:
     """For every value of a graph, by name, whether it is materialised and why.
 
     `compared` are the values that are compared with their own extremes.
     """
-    return _Chooser(flow, compared).run()
+    return _Chooser(flow, bound, compared).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,14 +263,13 @@ CUT = Reason(True, "an expression of its reader would be too large")
 
 
 class _Chooser:
-    def __init__(self, flow: Flow, compared: set[str]) -> None:
-        self.flow = flow
+    def __init__(self, flow: Flow, bound: Bound, compared: set[str]) -> None:
+        self.flow, self._bound = flow, bound
         self.compared = compared
         self.in_arenas = in_arenas(flow.graph)
         self.trees: dict[str, Tree] = {}
         self.ends_of_products: set[str] = set()
         self.joined_operands: set[str] = set()
-        self._alone = flow.alone
         self._reasons: dict[str, Reason] = {}
         self._cuts = 0
 
@@ -306,7 +306,7 @@ class _Chooser:
                     self._cut(node, partial(self._exceeds_bindings, node))
 
     def _exceeds_bindings(self, node: Node, tree: Tree) -> bool:
-        own = [value.type.size > 1 or value.name in self._alone for value in node.outputs]
+        own = [value.type.size > 1 or value.name in self._bound.alone for value in node.outputs]
         shares = tree.shared or not all(own)
         return tree.bindings + sum(own) + shares > MAX_BINDINGS
 
@@ -370,8 +370,8 @@ class _Chooser:
 
     def tree(self, value: Value) -> Tree:
         if self._is_stored(value):
-            name, large = frozenset(self.flow.bound((value.name,))), value.type.size > 1
-            lone = name if not large and value.name in self._alone else frozenset()
+            name, large = frozenset(self._bound.of((value.name,))), value.type.size > 1
+            lone = name if not large and value.name in self._bound.alone else frozenset()
             return Tree(name if large else frozenset(), lone, 0, True, shared=not (large or lone))
         node = self.flow.producers[value.name]
         if moves(node):  # an input may have been materialised since

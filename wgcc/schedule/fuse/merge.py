@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.index import Coordinates, coordinates_of, variable
+from wgcc.ir.iteration_space import Space
 from wgcc.ops.registry import Indirect, Pointwise, Reduce, View
-from wgcc.schedule.dataflow import Flow, behind_views, lowering, operand_places
+from wgcc.passes.dataflow import Flow, behind_views, lowering, operand_places
 from wgcc.schedule.fuse.column_parts import column_part
 from wgcc.schedule.fuse.column_sums import MOST_SUMS, column_sums, rows_of
-from wgcc.schedule.fuse.group import Group, own_space, product_position
-from wgcc.schedule.fuse.iteration_space import Space
+from wgcc.schedule.fuse.group import Bound, Group, own_space, product_position
 from wgcc.schedule.fuse.touched import Touched
 from wgcc.schedule.kernel import MAX_BINDINGS
 
@@ -54,11 +54,12 @@ OTHER_THREADS = Answer(False, "it reads elements that other threads compute")
 class Merge:
     """Answers for one graph; `inlined` is computed at each use, all else is materialised."""
 
-    def __init__(self, flow: Flow, inlined: Mapping[str, Node], compared: Set[str]) -> None:
-        self._flow = flow
+    def __init__(
+        self, flow: Flow, bound: Bound, inlined: Mapping[str, Node], compared: Set[str]
+    ) -> None:
+        self._flow, self._bound = flow, bound
         self._inlined = inlined
         self._compared = compared
-        self.alone = flow.alone
         self.touched = Touched(inlined)
         self._read_by = self._materialised_readers()
         self._known_ops: dict[str, int] = {}
@@ -103,9 +104,9 @@ class Merge:
         own = {value.name: value for root in roots for value in root.outputs}
         stored = {n for n in own if self._leaves_group(n, own.keys())}
         read = {name for root in roots for name in self.touched(root)} - own.keys()
-        read -= self._flow.uniforms
-        alone = (stored | read) & self.alone
-        return len(self._flow.bound(alone)) + (len(alone) < len(stored | read))
+        read -= self._bound.uniforms
+        alone = (stored | read) & self._bound.alone
+        return len(self._bound.of(alone)) + (len(alone) < len(stored | read))
 
     def _leaves_group(self, name: str, own: Set[str]) -> bool:
         return name in self._flow.results or not self._read_by.get(name, set()) <= own

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ops.registry import Reduce
-from wgcc.schedule.dataflow import lowering
+from wgcc.passes.dataflow import lowering
 from wgcc.schedule.fuse.group import Group
 
 

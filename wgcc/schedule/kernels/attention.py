@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
-from wgcc.ops.attention_rule import optional
+from wgcc.ops.attention import optional
 from wgcc.schedule.codegen.grid import grid_of, thread_index
 from wgcc.schedule.codegen.loop_limits import unrolled
 from wgcc.schedule.fuse.fuse import Group

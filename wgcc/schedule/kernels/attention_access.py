@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.index import Coordinates, linear, variable
-from wgcc.ops.attention_rule import HIDDEN, Scope, optional
+from wgcc.ops.attention import HIDDEN, AttentionScope, optional
 from wgcc.schedule.codegen.bindings import VECTOR
 from wgcc.schedule.codegen.emitter import COMPONENTS, Emitter
 from wgcc.schedule.codegen.emitter import Scope as Lines
@@ -170,7 +170,7 @@ class Access:
 
     def sees(self, node: Node, extras: Sequence[Value], sizes: Sizes, along: str) -> None:
         """`sees(row, key)` by position, and which keys a row sees (or rows see a key)."""
-        scope = Scope(node.attrs["causal"], node.attrs["window"])
+        scope = AttentionScope(node.attrs["causal"], node.attrs["window"])
         offset, mask = optional(extras)
         scale, hidden = (literal(x, "f32") for x in (node.attrs["scale"], HIDDEN))
         self.texts.append(f"const SCALE = {scale};\nconst HIDDEN = {hidden};")
@@ -180,7 +180,7 @@ class Access:
         if mask is not None:
             self.reads("mask", mask)
 
-    def _offset(self, offset: Value, sizes: Sizes, scope: Scope) -> None:
+    def _offset(self, offset: Value, sizes: Sizes, scope: AttentionScope) -> None:
         self._begin()
         # Beyond these every row sees all or nothing; sums of positions cannot overflow.
         far = scope.window or 0
@@ -235,7 +235,7 @@ def _function(head: str, lines: list[str]) -> str:
     return f"fn {head} {{\n" + "".join(f"  {line}\n" for line in lines) + "}"
 
 
-def _ranges(scope: Scope, sizes: Sizes, along: str) -> list[str]:
+def _ranges(scope: AttentionScope, sizes: Sizes, along: str) -> list[str]:
     """A row's position counts from the first key; `first_row` and `end_row` count from the first
     row, and so does the key they are given."""
     conditions = []

@@ -9,7 +9,7 @@ from collections.abc import Set
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.index import Index, constant, coordinates_of, variable
-from wgcc.ops.attention_rule import optional
+from wgcc.ops.attention import optional
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.grid import grid_of, thread_index
 from wgcc.schedule.fuse.fuse import Group

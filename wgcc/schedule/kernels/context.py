@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import FLOATS, Node, Value
+from wgcc.passes.dataflow import moves
 from wgcc.schedule.codegen.bindings import Bindings, Parts
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.copies import Span
-from wgcc.schedule.dataflow import moves
 from wgcc.schedule.kernel import GPU, Kernel, Launch, Place, WorkgroupVariable
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from wgcc.schedule.codegen.bindings import SCALARS
+from wgcc.ir.places import MAX_BINDING, SCALARS
 from wgcc.schedule.kernel import (
     ALIGNMENT,
     MAX_BINDINGS,
@@ -21,7 +21,6 @@ from wgcc.schedule.kernel import (
     Launch,
     Place,
 )
-from wgcc.schedule.limits import MAX_BINDING
 
 # Entries do not run at the same time, so one word serves all of them. Buffers of inputs and outputs
 # are called ENTRY/NAME, those of optimizers opt/…, so none of them has this name.

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from wgcc.ir.iteration_space import INNER, OUTER, Space
 from wgcc.schedule.codegen.bindings import Touch
-from wgcc.schedule.fuse.iteration_space import INNER, OUTER, Space
 from wgcc.schedule.kernel import BYTES, WORD
 
 # Lanes of a subgroup, and bytes in a sector of memory.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from wgcc.ir.graph import Node, Value
+from wgcc.passes.dataflow import moves
+from wgcc.passes.lay_out import may_be_copied
 from wgcc.schedule.codegen.bindings import Parts
-from wgcc.schedule.dataflow import moves
 from wgcc.schedule.fuse.group import Group
-from wgcc.schedule.multiplied import may_be_copied
 
 Inlined = Mapping[str, Node]
 

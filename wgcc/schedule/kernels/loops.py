@@ -13,16 +13,16 @@ from dataclasses import dataclass
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.index import Coordinates, Index, Variable, coordinates_of, variable
+from wgcc.ir.iteration_space import INNER, OUTER, Space
 from wgcc.ops.registry import Reduce
+from wgcc.passes.dataflow import lowering
 from wgcc.schedule.codegen.bindings import Touch, is_counter
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.grid import grid_of, thread_index
 from wgcc.schedule.codegen.loop_limits import GOOD_ITERATIONS, loop, unrolled
 from wgcc.schedule.codegen.wgsl import wgsl_type
-from wgcc.schedule.dataflow import lowering
 from wgcc.schedule.fuse.column_sums import column_sums, rows_of
 from wgcc.schedule.fuse.fuse import Group
-from wgcc.schedule.fuse.iteration_space import INNER, OUTER, Space
 from wgcc.schedule.fuse.row_loops import RowLoops
 from wgcc.schedule.kernel import Launch, WorkgroupVariable
 from wgcc.schedule.kernels.context import Context, GroupCode

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from wgcc.ir.graph import Node
 from wgcc.ir.index import Index, Variable, coordinates_of, linear, variable
 from wgcc.ops.registry import Reduce
+from wgcc.passes.dataflow import lowering
 from wgcc.schedule.codegen.bindings import VECTOR, Touch
 from wgcc.schedule.codegen.emitter import COMPONENTS, Emitter
 from wgcc.schedule.codegen.grid import Grid, grid_of
-from wgcc.schedule.dataflow import lowering
 from wgcc.schedule.fuse.column_parts import ColumnPart, column_part
 from wgcc.schedule.fuse.fuse import Group, product_position
 from wgcc.schedule.kernel import MAX_WORKGROUPS, WORD, Launch, Place, WorkgroupVariable

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from wgcc.ops.wgsl_functions import source_of
+from wgcc.ops.dtypes import source_of
 from wgcc.schedule.kernel import Binding, Kernel
 
 _TEMPLATES = Path(__file__).parent / "templates"

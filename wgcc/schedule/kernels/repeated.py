@@ -6,7 +6,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Node, Value
-from wgcc.schedule.codegen.bindings import SCALARS, shown_as
+from wgcc.ir.places import SCALARS
+from wgcc.schedule.codegen.bindings import shown_as
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Place
 from wgcc.schedule.kernels.context import Context, GroupCode

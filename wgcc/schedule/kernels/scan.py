@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from wgcc.ir.graph import Node
 from wgcc.ir.index import Variable, constant, coordinates_of, variable
+from wgcc.ir.iteration_space import INNER, reduction_space
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.grid import grid_of, thread_index
 from wgcc.schedule.codegen.loop_limits import MAX_UNROLLED, loop, unrolled
 from wgcc.schedule.fuse.fuse import Group
-from wgcc.schedule.fuse.iteration_space import INNER, reduction_space
 from wgcc.schedule.kernel import Launch
 from wgcc.schedule.kernels.context import Context, GroupCode
 from wgcc.schedule.kernels.order_keys import key_lines

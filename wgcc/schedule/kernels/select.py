@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from wgcc.ir.graph import Node
 from wgcc.ir.index import coordinates_of, variable
-from wgcc.ops.keep_top import HIDDEN
+from wgcc.ops.ordering import HIDDEN
 from wgcc.schedule.codegen.emitter import Emitter, Scope
 from wgcc.schedule.codegen.grid import grid_of, thread_index
 from wgcc.schedule.codegen.loop_limits import unrolled

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ops.registry import Indirect, Pointwise, Special
-from wgcc.schedule.dataflow import lowering
+from wgcc.passes.dataflow import lowering
 
 # Smaller ones would save nothing worth losing digits for.
 LARGE = 1024

@@ -8,11 +8,11 @@ from __future__ import annotations
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.index import Coordinates, Index, coordinates_of, linear
 from wgcc.ops.registry import Reduce, Special
-from wgcc.schedule.dataflow import lowering, operand_places
+from wgcc.passes.dataflow import lowering, operand_places
+from wgcc.passes.updates import is_update
 from wgcc.schedule.fuse.fuse import Fused
 from wgcc.schedule.fuse.group import REPEAT, Group, own_space, product_position
 from wgcc.schedule.fuse.row_loops import RowLoops
-from wgcc.schedule.updates import is_update
 
 
 def may_store_in_place(fused: Fused, group: Group, old: str, new: Value) -> bool:
@@ -21,7 +21,7 @@ def may_store_in_place(fused: Fused, group: Group, old: str, new: Value) -> bool
         return False
     if old not in group.reads:
         return True
-    node = fused.flow.producers[new.name]
+    node = fused.producers[new.name]
     if group.kind == "window_update":
         return node.inputs[0].name == old and old not in _needed(fused, node.inputs[1:])
     if is_update(node):
@@ -87,7 +87,7 @@ def _positions_read(
             position = linear(at, value.shape)
             # A thread that stores a word of four elements reads those.
             packed = value.type.is_packed and value.type.size > 1
-            is_source = value.name not in fused.flow.producers
+            is_source = value.name not in fused.producers
             found.append(position // 4 if packed and is_source else position)
         node = fused.inlined.get(value.name) or own.get(value.name)
         if node is not None and _is_by_element(node):

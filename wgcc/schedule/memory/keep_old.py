@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.passes.rewrite import builder_for
-from wgcc.schedule.updates import is_update, overwrites_bytes
+from wgcc.passes.updates import is_update, overwrites_bytes
 
 
 def keep_old(graph: Graph, names: set[str]) -> tuple[Graph, frozenset[str]]:

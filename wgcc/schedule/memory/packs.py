@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Graph, TensorType, Value
 from wgcc.ir.loops import Loop
+from wgcc.ir.places import MAX_BINDING
 from wgcc.schedule.codegen.bindings import Part
 from wgcc.schedule.kernel import WORD, Place
-from wgcc.schedule.limits import MAX_BINDING
 from wgcc.schedule.memory.halves import LARGE, is_narrow
 
 # Elements: a tensor of halves has an even number of them.

@@ -13,7 +13,7 @@ from functools import reduce
 from operator import or_
 
 from wgcc.ir.graph import Graph, Value
-from wgcc.schedule.codegen.bindings import SCALARS
+from wgcc.ir.places import SCALARS
 from wgcc.schedule.kernel import Place
 from wgcc.schedule.layout import Layout
 from wgcc.schedule.memory.timeline import Bits, Timeline
@@ -71,7 +71,7 @@ class Slots:
 
     def reserve_in(self, layout: Layout) -> None:
         for slot, words in enumerate(self.sizes):
-            layout.reserve(f"temp{slot}", "temp", words)
+            layout.buffers.reserve(f"temp{slot}", "temp", words)
 
 
 class _Trial:
@@ -140,8 +140,8 @@ def io_places(graph: Graph, layout: Layout) -> dict[str, Place]:
 
 def own_place(name: str, role: str, value: Value, layout: Layout) -> Place:
     if value.type.size == 1:
-        return layout.tensor(SCALARS, "state", value.type)
-    return layout.tensor(name, role, value.type)
+        return layout.buffers.tensor(SCALARS, "state", value.type)
+    return layout.buffers.tensor(name, role, value.type)
 
 
 def lives_of(

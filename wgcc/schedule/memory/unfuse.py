@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from wgcc.ir.graph import Node
 from wgcc.ops.registry import Reduce
-from wgcc.schedule.dataflow import lowering
+from wgcc.passes.dataflow import lowering
 from wgcc.schedule.fuse.fuse import Fused
 from wgcc.schedule.fuse.group import Group, own_space
 from wgcc.schedule.memory.order import Footprint, Memory, best_order, footprints, run_order

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Node, Value
+from wgcc.passes.updates import is_update, overwrites_bytes
 from wgcc.schedule.fuse.fuse import Fused
 from wgcc.schedule.fuse.group import Group, own_space
 from wgcc.schedule.fuse.materialise import Reason
 from wgcc.schedule.fuse.precedence import Precedence
 from wgcc.schedule.memory.in_place import may_store_in_place
 from wgcc.schedule.memory.order import run_order
-from wgcc.schedule.updates import is_update, overwrites_bytes
 
 # A value that cannot be stored over the old content is copied there.
 LAST = "runs when nothing reads the old content any more"
@@ -46,7 +46,7 @@ def plan_writes(fused: Fused, writes: dict[str, Value]) -> WritePlan:
             group.needs |= {reader.number for reader in readers}
             precedence.need(group.number, [reader.number for reader in readers])
             write_plan.in_place[value.name] = target
-        elif is_update(node := fused.flow.producers[value.name]) or overwrites_bytes(node, target):
+        elif is_update(node := fused.producers[value.name]) or overwrites_bytes(node, target):
             write_plan.late.add(target)
         else:
             copy = _copy_group(fused, target, value, [group, *readers])

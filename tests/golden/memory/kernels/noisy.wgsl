@@ -42,39 +42,39 @@ fn wg_erfinv_tail(w: f32) -> f32 {
 
 // Standard normal by the inverse distribution function; erfinv gets exact numbers, never ±1.
 fn wg_normal(seed: u32, site: u32, call: u32, index: u32) -> f32 {
-  let bits = wg_threefry(vec2<u32>(seed, site), vec2<u32>(call, index)).x;
+  let bits = wg_threefry(vec2u(seed, site), vec2u(call, index)).x;
   let x = f32(2i * i32(bits >> 9u) + 1i - 8388608i) * 1.1920928955078125e-7f;
   return 1.41421356f * wg_erfinv(x);
 }
 
 // Threefry2x32 with 20 rounds: 64 random bits from a key and a counter.
-fn wg_threefry(key: vec2<u32>, counter: vec2<u32>) -> vec2<u32> {
+fn wg_threefry(key: vec2u, counter: vec2u) -> vec2u {
   let third = key.x ^ key.y ^ 0x1bd11bdau;
-  let even = vec4<u32>(13u, 15u, 26u, 6u);
-  let odd = vec4<u32>(17u, 29u, 16u, 24u);
+  let even = vec4u(13u, 15u, 26u, 6u);
+  let odd = vec4u(17u, 29u, 16u, 24u);
   var state = counter + key;
-  state = wg_threefry_rounds(state, even) + vec2<u32>(key.y, third + 1u);
-  state = wg_threefry_rounds(state, odd) + vec2<u32>(third, key.x + 2u);
-  state = wg_threefry_rounds(state, even) + vec2<u32>(key.x, key.y + 3u);
-  state = wg_threefry_rounds(state, odd) + vec2<u32>(key.y, third + 4u);
-  return wg_threefry_rounds(state, even) + vec2<u32>(third, key.x + 5u);
+  state = wg_threefry_rounds(state, even) + vec2u(key.y, third + 1u);
+  state = wg_threefry_rounds(state, odd) + vec2u(third, key.x + 2u);
+  state = wg_threefry_rounds(state, even) + vec2u(key.x, key.y + 3u);
+  state = wg_threefry_rounds(state, odd) + vec2u(key.y, third + 4u);
+  return wg_threefry_rounds(state, even) + vec2u(third, key.x + 5u);
 }
 
-fn wg_threefry_rounds(start: vec2<u32>, turns: vec4<u32>) -> vec2<u32> {
+fn wg_threefry_rounds(start: vec2u, turns: vec4u) -> vec2u {
   let first = wg_threefry_mix(start, turns.x);
   let second = wg_threefry_mix(first, turns.y);
   let third = wg_threefry_mix(second, turns.z);
   return wg_threefry_mix(third, turns.w);
 }
 
-fn wg_threefry_mix(state: vec2<u32>, turn: u32) -> vec2<u32> {
+fn wg_threefry_mix(state: vec2u, turn: u32) -> vec2u {
   let sum = state.x + state.y;
-  return vec2<u32>(sum, ((state.y << turn) | (state.y >> (32u - turn))) ^ sum);
+  return vec2u(sum, ((state.y << turn) | (state.y >> (32u - turn))) ^ sum);
 }
 
 // Uniform in [0, 1): 24 random bits, so never 1.
 fn wg_uniform(seed: u32, site: u32, call: u32, index: u32) -> f32 {
-  let bits = wg_threefry(vec2<u32>(seed, site), vec2<u32>(call, index)).x;
+  let bits = wg_threefry(vec2u(seed, site), vec2u(call, index)).x;
   return f32(bits >> 8u) * 5.9604644775390625e-8f;
 }
 

@@ -51,14 +51,14 @@ fn wg_mod_i32(x: i32, z: i32) -> i32 {
 
 // An angle as whole quarter turns (mod 4, in y) and what is left (in x), from -π/4 to π/4 radians.
 // Exact for every x, by integer arithmetic: adapters differ widely in sin and cos of large numbers.
-fn wg_turn(x: f32) -> vec2<f32> {
+fn wg_turn(x: f32) -> vec2f {
   if (abs(x) < 0.78539816f) {
-    return vec2<f32>(x, 0.0f);
+    return vec2f(x, 0.0f);
   }
   let bits = bitcast<u32>(x);
   if ((bits & 0x7f800000u) == 0x7f800000u) {
     // Infinity and NaN give NaN.
-    return vec2<f32>(bitcast<f32>(bits | 0x7fc00000u), 0.0f);
+    return vec2f(bitcast<f32>(bits | 0x7fc00000u), 0.0f);
   }
   let mantissa = (bits & 0x7fffffu) | 0x800000u;
   // |x| / 2π in units of 2^-64 turns is mantissa times a window of 96 bits of 1 / 2π.
@@ -88,7 +88,7 @@ fn wg_turn(x: f32) -> vec2<f32> {
   let rest = f32(whole) * 1.4629180792671596e-9f + f32(bitcast<i32>(fraction)) * 3.406121580086554e-19f;
   let negative = (bits >> 31u) == 1u;
   let quarters = select(quarter, 4u - quarter, negative) & 3u;
-  return vec2<f32>(select(rest, -rest, negative), f32(quarters));
+  return vec2f(select(rest, -rest, negative), f32(quarters));
 }
 
 // For |x| up to π/4.

@@ -224,10 +224,10 @@ class Expressions(ABC):
             case Call(name, args):
                 return Call(name, tuple(self._lowered(arg, env, names) for arg in args))
             case Binary(op, left, right):
-                sides = (self._lowered(side, env, names) for side in (left, right))
+                left, right = (self._lowered(side, env, names) for side in (left, right))
                 if op in _COMPARISONS:
-                    sides = (self._shared(side, env, names) for side in sides)
-                return Binary(op, *sides)
+                    left, right = (self._shared(side, env, names) for side in (left, right))
+                return Binary(op, left, right)
             case Unary(op, operand):
                 return Unary(op, self._lowered(operand, env, names))
         return expr

@@ -41,7 +41,7 @@ from wgcc.kernel.tree import (
     Name,
     Unary,
 )
-from wgcc.ops.wgsl_functions import FOLDER
+from wgcc.ops.dtypes import FOLDER
 
 BUILT_IN = Path(__file__).parent / "functions"
 

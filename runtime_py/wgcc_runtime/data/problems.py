@@ -1,0 +1,66 @@
+"""Why data was refused: a problem with its values, which each front end puts into its own words.
+
+`tables/data_problems.json` has the text of each problem, the option that would decide it, and
+advice for callers of the runtime. JavaScript reads the same table.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from wgcc_runtime.errors import WgccError
+
+PROBLEMS_FILE = Path(__file__).parents[1] / "tables" / "data_problems.json"
+MOST_ITEMS = 12
+# `[name:text]` is there if the value is; `{name}` is a value, `{name:one|many}` a number of things.
+_PART = re.compile(r"\[(\w+):([^\]]*)\]")
+_VALUE = re.compile(r"\{(\w+)(?::([^|}]*)\|([^}]*))?\}")
+
+
+@lru_cache(maxsize=1)
+def problems() -> Mapping[str, Mapping[str, str]]:
+    table: dict[str, dict[str, str]] = json.loads(PROBLEMS_FILE.read_text(encoding="utf-8"))
+    return table
+
+
+class DataError(WgccError):
+    """Data that was refused: `problem` says why, `option` what would decide it, if one does."""
+
+    def __init__(self, problem: str, values: Mapping[str, Any], source: str, place: str) -> None:
+        self.problem, self.values, self.place = problem, values, place
+        self.option = problems()[problem].get("option", "")
+        self._source = source
+        super().__init__("data", self.worded(problems()[problem].get("advice", "")), source)
+
+    def worded(self, advice: str) -> str:
+        """The whole message with the advice of a front end: a template of the same form."""
+        place = f", {self.place}" if self.place else ""
+        text = worded(problems()[self.problem]["text"] + advice, self.values)
+        return f"{self._source}{place}: {text}"
+
+
+def worded(template: str, values: Mapping[str, Any]) -> str:
+    def value(match: re.Match[str]) -> str:
+        found = values[match[1]]
+        if match[2] is not None:
+            return counted(found, match[2], match[3])
+        return listed(found) if isinstance(found, list | tuple) else str(found)
+
+    chosen = _PART.sub(lambda match: match[2] if values.get(match[1]) else "", template)
+    return _VALUE.sub(value, chosen)
+
+
+def listed(items: Iterable[str]) -> str:
+    """`a, b, c`, cut after `MOST_ITEMS`."""
+    found: Sequence[str] = list(items)
+    more = ", …" if len(found) > MOST_ITEMS else ""
+    return ", ".join(found[:MOST_ITEMS]) + more
+
+
+def counted(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"

@@ -1,0 +1,1 @@
+"""The back end for GPUs: prints kernel trees as WGSL."""

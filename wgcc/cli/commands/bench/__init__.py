@@ -1,0 +1,171 @@
+"""`wgcc bench`: how fast the entries of a bundle run, and where the time goes."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wgcc.cli.failures import failures
+from wgcc.cli.options import device_option, json_option
+from wgcc.cli.printing import say, show, show_json
+
+if TYPE_CHECKING:
+    from wgcc_runtime.benchmark import Stopwatch
+    from wgcc_runtime.model import Model
+
+
+EXISTING = click.Path(exists=True, path_type=Path)
+# Two bundles are measured alternately, so that other load on the machine affects both.
+ROUNDS = 4
+
+
+@click.command("bench")
+@click.argument("bundle", type=EXISTING)
+@click.option("--entry", "entries", multiple=True, help="Only this entry (may be repeated).")
+@click.option(
+    "--per-kernel/--no-per-kernel",
+    default=True,
+    show_default=True,
+    help="Also report the time, rates and source line of every kernel.",
+)
+@click.option(
+    "--compare", type=EXISTING, help="A second bundle, measured alternately with the first."
+)
+@click.option(
+    "--seconds", type=float, default=2.0, show_default=True, help="Seconds to measure each entry."
+)
+@device_option
+@click.option("--profile", help="Which kernels, such as gpu; default: tuned ones, if there are.")
+@json_option
+def command(
+    bundle: Path,
+    entries: tuple[str, ...],
+    per_kernel: bool,
+    compare: Path | None,
+    seconds: float,
+    device: str | None,
+    profile: str | None,
+    as_json: bool,
+) -> None:
+    """Measure how long each entry of BUNDLE takes per call.
+
+    Two figures: with the outputs read after every call, and with one read after every ten calls.
+    """
+    with failures(), ExitStack() as stack:
+        paths = [bundle, *([compare] if compare else [])]
+        subjects = [Measured(stack, path, entries, device, profile) for path in paths]
+        _measure(subjects, seconds)
+        found = [subject.facts(per_kernel) for subject in subjects]
+    if as_json:
+        show_json(dict(zip(("bundle", "compared"), found, strict=False)))
+        return
+    from wgcc.cli.commands.bench.text import bench_text
+
+    show(bench_text(*found))
+
+
+class Measured:
+    """One loaded bundle and its stopwatches."""
+
+    def __init__(
+        self,
+        stack: ExitStack,
+        path: Path,
+        entries: tuple[str, ...],
+        device: str | None,
+        profile: str | None,
+    ) -> None:
+        import wgcc_runtime
+        from wgcc_runtime.loader import load_plan
+
+        self._path = path
+        self.names = list(entries or load_plan(path).entries)
+        started = time.perf_counter()
+        self._model: Model = stack.enter_context(
+            wgcc_runtime.load(path, device=device, profile=profile, entries=self.names)
+        )
+        self._load_ms = 1000 * (time.perf_counter() - started)
+        model = self._model
+        say(f"measuring {path} on {model.device_name} ({model.profile_name} kernels) ...")
+        self.watches: dict[str, Stopwatch] = {}
+
+    def start(self, name: str) -> Stopwatch:
+        from wgcc_runtime.benchmark import Stopwatch
+
+        return self.watches.setdefault(name, Stopwatch(self._model, name))
+
+    def facts(self, per_kernel: bool) -> dict[str, Any]:
+        model = self._model
+        buffers = model.plan.buffers
+        found: dict[str, Any] = {
+            "path": str(self._path),
+            "device": model.device_name,
+            "profile": model.profile_name,
+            "load_ms": self._load_ms,
+            "compile_ms": model.compile_ms,
+            "bytes": sum(buffer.bytes for buffer in buffers),
+            "temporary_bytes": sum(buffer.bytes for buffer in buffers if buffer.role == "temp"),
+            "entries": [self._entry(name) for name in self.names],
+        }
+        if per_kernel:
+            found["kernels"] = [self._kernels(name) for name in self.names]
+        return found
+
+    def _entry(self, name: str) -> dict[str, Any]:
+        from wgcc_runtime.repeats import times_run
+
+        plan, profile = self._model.plan, self._model.profile_name
+        used = [dispatch.kernel for dispatch in plan.dispatches(name, profile)]
+        runs = sum(times_run(plan.entries[name]))
+        counts = {"dispatches": runs, "distinct_kernels": len(set(used))}
+        return {**asdict(self.watches[name].timing()), **counts}
+
+    def _kernels(self, name: str) -> dict[str, Any]:
+        """Rates count each bound byte once, so they are a lower bound of the memory traffic."""
+        profile = self._model.profile(name)
+        total = profile.total_ms or 1.0
+        like, predicted = self._predicted(name)
+        rows = [
+            {
+                **asdict(row),
+                "predicted_ms": predicted[i] * row.times if predicted else None,
+                "share": row.ms / total,
+                "gbytes_per_s": row.bytes / row.ms / 1e6 if row.ms else None,
+                "gflops": row.flops / row.ms / 1e6 if row.ms and row.flops else None,
+            }
+            for i, row in enumerate(profile.rows)
+        ]
+        facts = {"entry": name, "method": profile.method, "ms": profile.total_ms, "rows": rows}
+        return {**facts, "predicted_for": like} if predicted else facts
+
+    def _predicted(self, name: str) -> tuple[str, list[float]]:
+        """The device the adapter is most like, and the least milliseconds of each dispatch there.
+
+        Software adapters are like no GPU.
+        """
+        from wgcc.access.devices import device_like
+        from wgcc.cli.commands.bench.text import predicted_ms
+        from wgcc_runtime.device import is_software
+
+        model = self._model
+        if model.is_twin or is_software(model.device_name, ""):
+            return "", []
+        device = device_like(model.device_name)
+        dispatches = model.plan.dispatches(name, model.profile_name)
+        return device.name, predicted_ms(self._path, model.plan, dispatches, device)
+
+
+def _measure(subjects: list[Measured], seconds: float) -> None:
+    """Entry by entry; an entry that both bundles have is measured alternately."""
+    for name in dict.fromkeys(name for subject in subjects for name in subject.names):
+        having = [subject for subject in subjects if name in subject.names]
+        watches = [subject.start(name) for subject in having]
+        rounds = ROUNDS if len(watches) > 1 else 1
+        for _ in range(rounds):
+            for watch in watches:
+                watch.run(seconds / rounds)

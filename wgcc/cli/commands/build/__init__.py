@@ -1,0 +1,225 @@
+"""`wgcc build`: compiles a model file into a bundle."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wgcc.cli.commands.build.data_file import data_file
+from wgcc.cli.data import data_options
+from wgcc.cli.options import (
+    all_errors_option,
+    json_option,
+    limits_option,
+    memory_size,
+    model_file,
+    model_options,
+    strict_dims_option,
+)
+from wgcc.cli.printing import print_error, say, say_diagnostics, show_json
+
+if TYPE_CHECKING:
+    from wgcc.compiler import Compiled
+
+
+POLL_SECONDS = 0.3
+
+
+@click.command()
+@model_file
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="Folder to write the bundle into.",
+)
+@model_options
+@strict_dims_option
+@click.option(
+    "--weights",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Initial values of parameters, as a safetensors file.",
+)
+@click.option(
+    "--data",
+    type=click.Path(exists=True, path_type=Path),
+    help="A table, pictures, text or arrays to train with: the page holds them.",
+)
+@data_options
+@click.option("--title", help="What the page is called, instead of the model's name.")
+@click.option("--labels", metavar="A,B,C", help="Names of the classes, by their ids from 0.")
+@click.option(
+    "--entries", metavar="NAMES", help="Build only these entries: --entries train,predict."
+)
+@click.option(
+    "--candidates",
+    is_flag=True,
+    help="Include alternative kernels, so that a page can tune the bundle for its GPU.",
+)
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    callback=memory_size,
+    help="Limit of GPU memory, such as 64MB; activations are recomputed where needed to meet it.",
+)
+@limits_option
+@click.option(
+    "--no-twin",
+    is_flag=True,
+    help="Leave out twin.wasm, which runs the model on machines without a GPU.",
+)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Build into a folder that holds other files; files with a bundle's names are replaced.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="List the files and all entries.")
+@click.option(
+    "--keep-kernels",
+    is_flag=True,
+    help="Keep kernels that were edited by hand in the folder; refused where they no longer fit.",
+)
+@click.option("--watch", is_flag=True, help="Build again whenever a .wg file is saved.")
+@all_errors_option
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    model_file: Path,
+    output: Path,
+    watch: bool,
+    all_errors: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Compile MODEL.wg into a bundle: kernels, plan, initial weights.
+
+    The folder given with -o can be loaded from Python (wgcc_runtime.load) and opened in a browser
+    (index.html). A bundle that is already there is replaced completely, or not at all if something
+    fails. Other files in the folder stay, and weights trained since the last build are kept as
+    weights.trained.safetensors, edited kernels as kernels/NAME.edited.wgsl. With --keep-kernels,
+    edited kernels stay part of the bundle, and its plan says so.
+
+    With --data, the page trains with a file of yours, and shows its names: columns, classes, and
+    predictions in its units. How files are read, and what the options mean: wgcc/DATA.md.
+    """
+    _refuse_foreign_folder(output, options["force"])
+    if not watch:
+        ctx.exit(_try_build(model_file, output, all_errors, as_json, options))
+    for _ in _changes(model_file.parent):
+        _try_build(model_file, output, all_errors, as_json, options)
+        say(f"watching {model_file.parent}; press Ctrl-C to stop", style="dim")
+
+
+def _refuse_foreign_folder(folder: Path, force: bool) -> None:
+    """Called first, so that nothing is compiled for a folder that may not be written."""
+    from wgcc.bundle.folder import check_folder
+    from wgcc.errors import WgError
+
+    try:
+        check_folder(folder, force)
+    except WgError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _build(
+    path: Path, output: Path, all_errors: bool, as_json: bool, options: Mapping[str, Any]
+) -> None:
+    from wgcc.bundle.folder import write_files
+    from wgcc.bundle.plan import TWIN
+    from wgcc.cli.commands.build.summary import facts, summary
+    from wgcc.compiler import compile_file
+
+    started = time.perf_counter()
+    compiled = compile_file(
+        path,
+        sizes=options["sizes"],
+        model=options["model"],
+        seed=options["seed"],
+        entries=_names(options["entries"]),
+        candidates=options["candidates"],
+        memory=options["memory"],
+        twin=not options["no_twin"],
+        limits=options["limits"],
+        strict_dims=options["strict_dims"],
+    )
+    weights, stored = _weights(options["weights"], compiled)
+    data = data_file(compiled, options, stored.get("preparation"), as_json)
+    files = compiled.files(weights, data)
+    edited: list[str] = []
+    if options["keep_kernels"]:
+        from wgcc.bundle.edited import keep_kernels
+
+        files, edited = keep_kernels(files, output)
+    kept = write_files(files, output, options["force"])
+    report = facts(compiled, output, files, kept, time.perf_counter() - started)
+    report["edited"] = edited
+    report["tooLargeForTwin"] = not options["no_twin"] and TWIN not in files
+    if as_json:
+        show_json(report)
+    else:
+        say_diagnostics(compiled.diagnostics, all_errors)
+        say(summary(report, options["verbose"]))
+        if edited:
+            say(f"kept, edited by hand: {', '.join(edited)}")
+
+
+def _try_build(
+    path: Path, output: Path, all_errors: bool, as_json: bool, options: Mapping[str, Any]
+) -> int:
+    """Returns the exit code."""
+    from wgcc.errors import WgError
+    from wgcc_runtime.errors import WgccError
+
+    try:
+        _build(path, output, all_errors, as_json, options)
+    except WgccError as error:  # in the data
+        if as_json:
+            show_json({"error": error.message, "diagnostics": []})
+        else:
+            say(f"error[{error.code}]: {error.message}", style="error")
+        return 1
+    except WgError as error:
+        if as_json:
+            show_json(
+                {"error": str(error), "diagnostics": [d.as_json() for d in error.diagnostics]}
+            )
+        else:
+            print_error(error, all_errors)
+        return 1
+    return 0
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _weights(
+    path: Path | None, compiled: Compiled
+) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
+    """Arrays by name, and what the file says of them.
+
+    Every name and shape must be that of a tensor of the model.
+    """
+    if path is None:
+        return None, {}
+    from wgcc.bundle.initial_weights import read_checkpoint
+
+    return read_checkpoint(path, compiled.program)
+
+
+def _changes(folder: Path) -> Iterator[None]:
+    """Once now, then whenever a model file of the folder changes."""
+    seen: dict[Path, int] | None = None
+    while True:
+        now = {path: path.stat().st_mtime_ns for path in sorted(folder.rglob("*.wg"))}
+        if now != seen:
+            seen = now
+            yield
+        time.sleep(POLL_SECONDS)

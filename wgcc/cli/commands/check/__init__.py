@@ -1,0 +1,119 @@
+"""`wgcc check`: reports every error in the given files, in one run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wgcc.cli.options import (
+    all_errors_option,
+    json_option,
+    limits_option,
+    model_options,
+    strict_dims_option,
+)
+from wgcc.cli.printing import plural, say, say_diagnostics, show_json, size
+from wgcc.ir.dtypes import DTYPE_TABLE
+
+if TYPE_CHECKING:
+    from wgcc.cli.commands.check.checking import Checked
+    from wgcc.ir.program import Program
+
+
+@click.command()
+@click.argument(
+    "files",
+    nargs=-1,
+    required=True,
+    metavar="FILES...",
+    type=click.Path(exists=True, path_type=Path),
+)
+@model_options
+@strict_dims_option
+@limits_option
+@all_errors_option
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    files: tuple[Path, ...],
+    sizes: dict[str, int],
+    model: str | None,
+    seed: int | None,
+    strict_dims: bool,
+    limits: str,
+    all_errors: bool,
+    as_json: bool,
+) -> None:
+    """Report every error in model files, without writing anything.
+
+    FILES are .wg files, or folders of them. A file that passes also builds.
+    """
+    from wgcc.cli.commands.check.checking import check_file
+
+    results = [check_file(path, sizes, model, seed, limits, strict_dims) for path in _models(files)]
+    if as_json:
+        show_json([_record(result) for result in results])
+    else:
+        for result in results:
+            _say(result, all_errors)
+    ctx.exit(0 if all(result.is_ok for result in results) else 1)
+
+
+def _models(paths: tuple[Path, ...]) -> Iterator[Path]:
+    for path in paths:
+        found = sorted(path.rglob("*.wg")) if path.is_dir() else [path]
+        inside = [file for file in found if not file.is_dir()]
+        if not inside:
+            raise click.UsageError(f"there is no .wg file in {path}")
+        yield from inside
+
+
+def _say(result: Checked, all_errors: bool) -> None:
+    """The errors, or one line for each model if there are none."""
+    say_diagnostics(result.diagnostics, all_errors)
+    if result.problem:
+        say(f"{result.path}: {result.problem}", style="error")
+    if not result.is_ok:
+        return
+    for name, program in result.programs.items():
+        parameters = _parameters(program)
+        entries = "entry" if len(program.entries) == 1 else "entries"
+        say(
+            f"{result.path}: ok: {name}, {plural(parameters, 'parameter')} "
+            f"({size(_bytes(program))}), {entries} {', '.join(program.entries)}",
+            style="good",
+        )
+    if not result.programs:
+        say(f"{result.path}: ok: no model, so nothing to build", style="good")
+
+
+def _parameters(program: Program) -> int:
+    return sum(tensor.type.size for tensor in program.params.values())
+
+
+def _bytes(program: Program) -> int:
+    """In memory, without the padding of words."""
+    types = (tensor.type for tensor in program.params.values())
+    return sum(type_.size * DTYPE_TABLE[type_.dtype].bytes for type_ in types)
+
+
+def _record(result: Checked) -> dict[str, Any]:
+    models = {
+        name: {
+            "parameters": _parameters(program),
+            "bytes": _bytes(program),
+            "entries": list(program.entries),
+        }
+        for name, program in result.programs.items()
+    }
+    return {
+        "file": str(result.path),
+        "ok": result.is_ok,
+        "problem": result.problem,
+        "models": models if result.is_ok else {},
+        "diagnostics": [item.as_json() for item in result.diagnostics],
+    }

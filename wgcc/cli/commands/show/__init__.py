@@ -1,0 +1,195 @@
+"""`wgcc show`: explains a model or bundle, at every stage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from wgcc.cli.options import json_option, model_options, strict_dims_option
+from wgcc.cli.printing import show, show_json
+
+if TYPE_CHECKING:
+    from wgcc.cli.commands.show.subject import Subject
+
+
+# The stages of `PASSES` of wgcc/passes/pipeline.py, which is imported only where it is needed.
+PREPARATION = (
+    *("placed", "products", "gradients", "statistics", "columns", "flat", "turned", "added"),
+    *("split", "split-simplified", "own-gradients", "arenas", "numbers", "packed", "results"),
+    "prepared",
+)
+IR_STAGES = ("ir", "hoisted", "grad", "opt", "expanded", "simplified", *PREPARATION)
+# Those of `STEPS` of wgcc/schedule/steps.py.
+STEP_STAGES = (
+    *("groups", "delayed", "writes", "apart", "kept", "stored", "ordered", "exchange", "loops"),
+    *("lives", "slots"),
+)
+STAGES = ("ast", *IR_STAGES, *STEP_STAGES, "fused", "plan")
+
+
+@click.command()
+@click.argument("path", metavar="MODEL.wg|BUNDLE", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--stage",
+    type=click.Choice(STAGES),
+    help="Print the model after this stage: syntax tree, traced graphs, work taken out of loops, "
+    "gradients added, optimizer added, composite ops expanded, simplified; parameters placed, and "
+    "the steps that prepare graphs for kernels, up to `prepared`; groups of ops, and "
+    "the steps that order and place them, up to `slots`; fused kernels with the reasons for them, "
+    "plan.json.",
+)
+@click.option(
+    "--as",
+    "language",
+    type=click.Choice(["wg"]),
+    help="With --stage: print its graphs as a program of the language.",
+)
+@click.option(
+    "--kernel",
+    metavar="NAME",
+    help="Print the WGSL of a kernel, with its threads, memory, registers and operations per byte.",
+)
+@click.option(
+    "--wat",
+    is_flag=True,
+    help="With --kernel: print what it is on machines without a GPU, as WebAssembly text.",
+)
+@click.option(
+    "--kernels",
+    is_flag=True,
+    help="Print these figures of all kernels as a table: what they do to memory and caches, and "
+    "the least time they can take on five GPUs, by a model that needs none.",
+)
+@click.option("--memory", is_flag=True, help="Print what GPU memory holds, and when.")
+@click.option(
+    "--graph",
+    type=click.Choice(["text", "dot", "svg", "html"]),
+    help="Draw the dependencies of kernels or, with --stage, of ops.",
+)
+@click.option("--entry", metavar="NAME", help="Show only this entry.")
+@model_options
+@strict_dims_option
+@json_option
+def command(
+    path: Path,
+    stage: str | None,
+    language: str | None,
+    kernel: str | None,
+    wat: bool,
+    kernels: bool,
+    memory: bool,
+    graph: str | None,
+    entry: str | None,
+    sizes: dict[str, int],
+    model: str | None,
+    seed: int | None,
+    strict_dims: bool,
+    as_json: bool,
+) -> None:
+    """Explain a model file or a bundle.
+
+    Without options, prints its parameters, entries, kernels and memory.
+    """
+    from wgcc.cli.commands.show.subject import open_subject
+
+    if sum((kernel is not None, kernels, memory, graph is not None)) > 1:
+        raise click.UsageError("choose one of --kernel, --kernels, --memory and --graph.")
+    if wat and (kernel is None or as_json):
+        raise click.UsageError("--wat goes with --kernel NAME, and not with --json.")
+    _check_language(stage, language)
+    subject = open_subject(path, sizes, model, seed, entry, strict_dims)
+    if wat and kernel is not None:
+        from wgcc.cli.commands.show.subject import kernel_wat
+
+        show(kernel_wat(subject, kernel))
+    elif kernel is not None or kernels:
+        _show_kernels(subject, kernel, as_json)
+    elif as_json:
+        _show_json(subject, stage, memory, graph)
+    elif memory:
+        from wgcc.cli.commands.show.overview import memory_text
+
+        show(memory_text(subject))
+    elif graph is not None:
+        show(_drawn(subject, stage or "fused", graph).rstrip("\n"))
+    elif stage is not None:
+        show(_stage_text(subject, stage, language).rstrip("\n"))
+    else:
+        from wgcc.cli.commands.show.overview import overview
+
+        show(overview(subject.plan))
+
+
+def _check_language(stage: str | None, language: str | None) -> None:
+    if language is not None and stage not in IR_STAGES:
+        raise click.UsageError(f"--as goes with --stage {', '.join(IR_STAGES)}.")
+
+
+def _show_kernels(subject: Subject, kernel: str | None, as_json: bool) -> None:
+    from wgcc.cli.commands.show.kernel_facts import facts_comment, facts_table, kernel_facts
+
+    if kernel is None:
+        texts = subject.kernel_texts()
+        found = [kernel_facts(subject.plan, name, text) for name, text in texts.items()]
+        show_json(found) if as_json else show(facts_table(found))
+        return
+    name, text = subject.kernel(kernel)
+    facts = kernel_facts(subject.plan, name, text)
+    show_json(facts) if as_json else show(facts_comment(facts) + text.rstrip("\n"))
+
+
+def _show_json(subject: Subject, stage: str | None, memory: bool, graph: str | None) -> None:
+    if graph is not None or stage not in (None, "plan"):
+        raise click.UsageError(
+            "--json can be used alone or with --kernel, --kernels, --memory or --stage plan."
+        )
+    if memory:
+        from wgcc.cli.commands.show.overview import memory_facts
+
+        show_json(memory_facts(subject))
+    elif stage == "plan":
+        show_json(subject.plan)
+    else:
+        from wgcc.cli.commands.show.overview import overview_facts
+
+        show_json(overview_facts(subject.plan))
+
+
+def _stage_text(subject: Subject, stage: str, language: str | None) -> str:
+    if language is not None:
+        from wgcc.exporting.as_source import program_source
+
+        return program_source(subject.program(stage))
+    if stage == "ast":
+        return subject.tree_text()
+    if stage in IR_STAGES:
+        from wgcc.ir.text import program_text
+
+        return program_text(subject.program(stage))
+    if stage in STEP_STAGES:
+        from wgcc.passes.pipeline import PREPARED
+        from wgcc.schedule.steps import stage_text
+
+        return stage_text(subject.program(PREPARED), stage)
+    if stage == "plan":
+        from wgcc.bundle.plan import plan_text
+
+        return plan_text(subject.plan)
+    from wgcc.cli.commands.show.fused import fused_text
+
+    return fused_text(subject)
+
+
+def _drawn(subject: Subject, stage: str, form: str) -> str:
+    from wgcc.cli.commands.show.drawing import draw, graph_drawing, plan_drawing
+
+    if stage in IR_STAGES:
+        graphs = subject.program(stage).entries
+        drawings = [graph_drawing(graph) for graph in graphs.values()]
+    elif stage == "fused":
+        drawings = [plan_drawing(subject.plan, name) for name in subject.plan["entries"]]
+    else:
+        raise click.UsageError(f"--graph cannot draw the stage {stage}.")
+    return draw(drawings, form)

@@ -1,0 +1,215 @@
+"""A summary of a bundle, from its plan, and what GPU memory holds at each step (`--memory`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+from wgcc.bundle.plan import all_dispatches, run_count, times_run
+from wgcc.cli.commands.show.subject import Subject
+from wgcc.cli.printing import dispatches, plural, size, table
+from wgcc.ir.state_names import is_own_state
+
+Plan = Mapping[str, Any]
+
+MOST_TENSORS = 40
+
+
+def overview(plan: Plan) -> str:
+    parts = [_title(plan), _tensors(plan, "param"), _tensors(plan, "state")]
+    parts += [_entries(plan), _kernels(plan), _memory(plan)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def overview_facts(plan: Plan) -> dict[str, Any]:
+    """The same as JSON."""
+    return {
+        "model": plan["model"]["name"],
+        "source": plan["model"]["source"],
+        "generator": plan["generator"],
+        "parameters": _count(plan),
+        "entries": {
+            name: {
+                "inputs": {key: _type(plan, tensor) for key, tensor in entry["inputs"].items()},
+                "outputs": {key: _type(plan, tensor) for key, tensor in entry["outputs"].items()},
+                "dispatches": run_count(entry),
+                "training": entry["training"],
+            }
+            for name, entry in plan["entries"].items()
+        },
+        "kernels": [kernel["name"] for kernel in plan["kernels"]],
+        "memory": plan["memory"],
+        "requires": plan["requires"],
+        **({"edited": list(plan["edited"])} if "edited" in plan else {}),
+    }
+
+
+def _title(plan: Plan) -> str:
+    return (
+        f"{plan['model']['name']} from {plan['model']['source']}, by {plan['generator']}: "
+        f"{plural(_count(plan), 'parameter')}{_edited(plan)}"
+    )
+
+
+def _edited(plan: Plan) -> str:
+    return f"\nedited by hand: {', '.join(plan['edited'])}" if "edited" in plan else ""
+
+
+def _count(plan: Plan) -> int:
+    return sum(
+        prod(tensor["shape"]) for tensor in plan["tensors"].values() if tensor["role"] == "param"
+    )
+
+
+def _tensors(plan: Plan, role: str) -> str:
+    """Parameters, or state; the state of optimizers is left out."""
+    named = {
+        name: tensor
+        for name, tensor in plan["tensors"].items()
+        if tensor["role"] == role and is_own_state(name)
+    }
+    if not named:
+        return ""
+    rows = [
+        (f"  {name}", _shape(tensor), _first(tensor), "" if _is_trained(tensor, role) else "frozen")
+        for name, tensor in list(named.items())[:MOST_TENSORS]
+    ]
+    more = len(named) - len(rows)
+    title = "parameters" if role == "param" else "state"
+    return f"{title}\n{table(rows)}" + (f"\n  … and {more} more" if more else "")
+
+
+def _is_trained(tensor: Plan, role: str) -> bool:
+    return role != "param" or bool(tensor["trainable"])
+
+
+def _first(tensor: Plan) -> str:
+    init = tensor["init"]
+    if init["kind"] == "value":
+        values = init.get("values", [])
+        return f"= {values[0]:g}" if len(values) == 1 else f"= {len(values)} values"
+    arguments = ", ".join(f"{name} = {value:g}" for name, value in init.get("args", {}).items())
+    return f"~ {init['kind']}({arguments})"
+
+
+def _entries(plan: Plan) -> str:
+    lines = ["entries"]
+    for name, entry in plan["entries"].items():
+        inputs = ", ".join(f"{key}: {_type(plan, t)}" for key, t in entry["inputs"].items())
+        outputs = ", ".join(f"{key}: {_type(plan, t)}" for key, t in entry["outputs"].items())
+        count = dispatches(len(entry["dispatches"]), run_count(entry))
+        optimizers = [
+            f"{opt} ({record['kind']})"
+            for opt, record in plan["optimizer"].items()
+            if name in record["entry"]
+        ]
+        means = f" with {' and '.join(optimizers)}" if optimizers else " by gradients of its own"
+        trains = f", trains{means}" if entry["training"] else ""
+        lines += [f"  {name}({inputs}) -> ({outputs})", f"    {count}{trains}"]
+    return "\n".join(lines)
+
+
+def _kernels(plan: Plan) -> str:
+    """The kernels that the shown entries use, with the number of dispatches."""
+    uses: dict[int, int] = {}
+    for entry in plan["entries"].values():
+        for dispatch, times in zip(all_dispatches(entry), times_run(entry), strict=True):
+            uses[dispatch["kernel"]] = uses.get(dispatch["kernel"], 0) + times
+    rows = [
+        (f"  {plan['kernels'][number]['name']}", f"× {count}", _first_place(plan, number))
+        for number, count in uses.items()
+    ]
+    return f"kernels (wgcc show … --kernel NAME)\n{table(rows)}" if rows else ""
+
+
+def _first_place(plan: Plan, kernel: int) -> str:
+    for entry in plan["entries"].values():
+        for dispatch in all_dispatches(entry):
+            if dispatch["kernel"] == kernel:
+                return str(dispatch["at"])
+    return ""
+
+
+def _memory(plan: Plan) -> str:
+    rows = [(f"  {name}", size(count)) for name, count in plan["memory"].items() if count]
+    return f"GPU memory\n{table(rows, right=(1,))}" if rows else ""
+
+
+def _type(plan: Plan, tensor: str) -> str:
+    return _shape(plan["tensors"][tensor])
+
+
+def _shape(tensor: Plan) -> str:
+    shape = ", ".join(map(str, tensor["shape"]))
+    return f"{tensor['dtype']}[{shape}]" if shape else str(tensor["dtype"])
+
+
+WIDEST_TIMELINE = 60
+
+
+def memory_text(subject: Subject) -> str:
+    plan = subject.plan
+    rows = [(f"  {b['name']}", b["role"], size(b["bytes"])) for b in plan["buffers"]]
+    total = f"total {size(plan['memory']['peak'])}"
+    if "guard" in plan["memory"]:
+        total += f", and {size(plan['memory']['guard'])} to undo a step while it trains"
+    parts = [f"buffers\n{table(rows, right=(2,))}", total]
+    if subject.compiled is None:
+        parts.append(
+            "(for the lifetime of each temporary, give wgcc show the model file, not the bundle)"
+        )
+    for name, lives in _lives(subject).items():
+        parts.append(f"entry {name}: {_timeline(lives, _steps(subject, name))}")
+    return "\n\n".join(parts)
+
+
+def memory_facts(subject: Subject) -> dict[str, Any]:
+    plan = subject.plan
+    return {
+        "memory": plan["memory"],
+        "buffers": plan["buffers"],
+        "temporaries": _lives(subject),
+    }
+
+
+def _lives(subject: Subject) -> dict[str, list[dict[str, Any]]]:
+    """For each entry its temporaries: name, bytes, buffer, first and last dispatch."""
+    if subject.compiled is None:
+        return {}
+    return {
+        name: [
+            {
+                "name": value,
+                "bytes": place.bytes,
+                "buffer": place.buffer,
+                "first": first,
+                "last": last,
+            }
+            for value, (place, first, last) in entry.temporaries.items()
+        ]
+        for name, entry in subject.compiled.schedule.entries.items()
+    }
+
+
+def _steps(subject: Subject, name: str) -> int:
+    return len(subject.plan["entries"][name]["dispatches"])
+
+
+def _timeline(lives: list[dict[str, Any]], steps: int) -> str:
+    """A row for each temporary, a column for each dispatch (or several, in a long entry)."""
+    if not lives:
+        return "no temporaries"
+    stride = -(-steps // WIDEST_TIMELINE)
+    rows = [
+        (f"  {life['name']}", size(life["bytes"]), life["buffer"], _bar(life, steps, stride))
+        for life in lives
+    ]
+    each = "one dispatch" if stride == 1 else f"{stride} dispatches"
+    return f"lifetimes of its temporaries (a column is {each})\n{table(rows, right=(1,))}"
+
+
+def _bar(life: dict[str, Any], steps: int, stride: int) -> str:
+    columns = range(0, steps, stride)
+    cells = (life["first"] < at + stride and at <= life["last"] for at in columns)
+    return "|" + "".join("#" if cell else "." for cell in cells) + "|"

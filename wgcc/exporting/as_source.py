@@ -1,0 +1,309 @@
+"""A program of the IR as a program of the language: what `wgcc show --stage STAGE --as wg` prints.
+
+One statement for each node, under the name that it has in the graph. Ops that the language does not
+have are written out by simpler ones; what then is left cannot be said, and is named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from wgcc.elaborate.builtins import BUILTINS
+from wgcc.errors import WgError
+from wgcc.evaluate import from_words
+from wgcc.exporting.written_out import written_out
+from wgcc.ir.dtypes import DTYPE_TABLE
+from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.program import Program, Tensor
+from wgcc.lazy_numpy import np
+from wgcc.ops import OPS
+from wgcc.ops.attention import optional
+from wgcc.syntax import ast
+from wgcc.syntax.grammar import grammar
+from wgcc.syntax.print_source import print_source
+from wgcc.syntax.templates import NOWHERE, bind, call, filled, identifier, name, tree_of, typed
+
+# The tree of a node, of the trees of its operands.
+Rule: TypeAlias = Callable[[Node, "list[ast.Expr]"], ast.Expr]
+# Constants of more elements would not be read by anybody.
+MOST_ELEMENTS = 4096
+# Ops that are called as they are in the language.
+FUNCTIONS = (
+    "tanh", "sigmoid", "relu", "gelu", "silu", "mish", "softplus", "erf", "maximum", "minimum",
+    "tan", "asin", "acos", "atan", "sinh", "cosh", "atan2", "abs", "sign", "floor", "ceil",
+    "trunc", "round", "square", "sqrt", "rsqrt", "exp", "expm1", "log", "log1p", "sin", "cos",
+    "where",
+)  # fmt: skip
+SIGNS = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%", "pow": "**", "matmul": "@",
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+    "logical_and": "and", "logical_or": "or",
+}  # fmt: skip
+ALONG = {"argmax": "argmax", "argmin": "argmin", "cumsum": "cumsum", "softmax": "softmax",
+         "log_softmax": "log_softmax"}  # fmt: skip
+LETTERS = "abcdefghijklmnop"
+
+
+def program_source(program: Program) -> str:
+    """The text of the program; its parameters are `external`."""
+    names = _Names()
+    params = [_member(tensor, names) for tensor in program.params.values()]
+    state = [_member(tensor, names) for tensor in program.state.values()]
+    entries = [_entry(graph, names.inside()) for graph in program.entries.values()]
+    own = identifier(_word(program.name) or "Model")
+    model = ast.Layer(NOWHERE, True, own, (), (), (*params, *state, *entries))
+    return print_source(ast.File(NOWHERE, (ast.Edition(NOWHERE, 1), model)))
+
+
+@dataclass(slots=True)
+class _Names:
+    """Names of values as the language can write them: `fc.w` is `fc_w`."""
+
+    taken: set[str] = field(default_factory=lambda: set(_reserved()))
+    known: dict[str, str] = field(default_factory=dict)
+
+    def of(self, value: str) -> str:
+        if value not in self.known:
+            base, number = _word(value), 1
+            own = base
+            while own in self.taken:
+                number += 1
+                own = f"{base}_{number}"
+            self.taken.add(own)
+            self.known[value] = own
+        return self.known[value]
+
+    def inside(self) -> _Names:
+        return _Names(set(self.taken), dict(self.known))
+
+
+def _reserved() -> frozenset[str]:
+    return frozenset([*BUILTINS, *DTYPE_TABLE, "pi", "e", "inf", *grammar().keywords])
+
+
+def _word(text: str) -> str:
+    found = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")
+    return f"v{found}" if not found or found[0].isdigit() else found
+
+
+def _member(tensor: Tensor, names: _Names) -> ast.Param | ast.State:
+    own, kind = identifier(names.of(tensor.name)), typed(tensor.type.dtype, tensor.type.shape)
+    if tensor.init.kind == "value" and not any(tensor.init.values):
+        zeros = call("zeros", kind)
+        if not tensor.trainable:
+            return ast.State(NOWHERE, own, kind, zeros, None)
+    drawn = ast.Init(NOWHERE, True, name("external"))
+    return ast.Param(NOWHERE, not tensor.trainable, own, kind, drawn, None)
+
+
+def _entry(graph: Graph, names: _Names) -> ast.Function:
+    graph = written_out(graph, has_rule)
+    unknown = sorted({node.op for node in graph.nodes if not has_rule(node)})
+    kept = {value.name for value in graph.state}
+    if unknown or not kept.issuperset(graph.writes):
+        missing = ", ".join(unknown) or "parameters that it changes"
+        raise WgError(f"entry {graph.name} cannot be said in the language at this stage: {missing}")
+    values = [ast.ValueParam(NOWHERE, identifier(names.of(item.name)), _type(item), None)
+              for item in graph.inputs]  # fmt: skip
+    statements: list[Any] = [
+        bind([name(names.of(item.value.name))], _literal(from_words(item), item.value))
+        for item in graph.constants
+    ]
+    for node in graph.nodes:
+        operands: list[ast.Expr] = [name(names.of(value.name)) for value in node.inputs]
+        tree = RULES[node.op](node, operands)
+        statements.append(bind([name(names.of(node.output.name))], tree))
+    statements += [
+        ast.Write(NOWHERE, name(names.of(key)), name(names.of(value.name)))
+        for key, value in graph.writes.items()
+    ]
+    returned: list[Any] = [name(names.of(value.name)) for value in graph.outputs.values()]
+    fields = [ast.TupleField(NOWHERE, identifier(key), _type(value))
+              for key, value in graph.outputs.items()]  # fmt: skip
+    body = ast.Block(NOWHERE, (*statements, ast.Return(NOWHERE, tuple(returned))))
+    result = ast.TupleType(NOWHERE, tuple(fields))
+    return ast.Function(NOWHERE, True, identifier(graph.name), (), tuple(values), result, body)
+
+
+def _type(value: Value) -> ast.TypeExpr:
+    return typed(value.dtype, value.shape)
+
+
+def _literal(array: Any, value: Value) -> ast.Expr:
+    """All numbers of a constant."""
+    if value.type.size > MOST_ELEMENTS:
+        raise WgError(f"a constant of {value.type.size:,} elements is too long to be written")
+    numbers = [_number(item, value.dtype) for item in array.reshape(-1)]
+    flat = call(ast.Dtype(NOWHERE, value.dtype), numbers if value.shape else numbers[0])
+    return flat if len(value.shape) < 2 else call("reshape", flat, list(value.shape))
+
+
+def _number(item: Any, dtype: str) -> ast.Syntax:
+    if dtype == "bool":
+        return tree_of(bool(item))
+    return tree_of(float(item) if dtype in ("f32", "f16") else int(item))
+
+
+# Rules
+
+
+def _constant(node: Node, operands: list[ast.Expr]) -> ast.Expr:
+    return _literal(np.asarray(OPS[node.op].reference(**node.attrs)), node.output)
+
+
+def _reduced(function: str) -> Rule:
+    def rule(node: Node, operands: list[ast.Expr]) -> ast.Expr:
+        axes = tuple(int(axis) for axis in node.attrs["axes"])
+        if not axes:
+            return operands[0]
+        return call(function, operands[0], axis=axes[0] if len(axes) == 1 else axes)
+
+    return rule
+
+
+def _transposed(node: Node, operands: list[ast.Expr]) -> ast.Expr:
+    axes = [LETTERS[axis] for axis in range(len(node.inputs[0].shape))]
+    after = [axes[axis] for axis in node.attrs["perm"]]
+    return call("rearrange", operands[0], f"{' '.join(axes)} -> {' '.join(after)}")
+
+
+def _sliced(node: Node, operands: list[ast.Expr]) -> ast.Expr:
+    items: list[Any] = []
+    parts = zip(*(node.attrs[key] for key in ("starts", "sizes", "steps")), strict=True)
+    for start, size, step in parts:
+        end = start + (size - 1) * step + (1 if step > 0 else -1)
+        numbers: list[Any] = [start, end if end >= 0 else None, step if step != 1 else None]
+        ends: list[Any] = [None if n is None else tree_of(int(n)) for n in numbers]
+        items.append(ast.Slice(NOWHERE, ends[0], ends[1], ends[2]))
+    return ast.Index(NOWHERE, operands[0], tuple(items)) if items else operands[0]
+
+
+def _padded(node: Node, operands: list[ast.Expr]) -> ast.Expr:
+    tree, sizes = operands[0], node.inputs[0].shape
+    places = zip(node.attrs["starts"], sizes, node.attrs["shape"], strict=True)
+    for axis, (start, size, whole) in enumerate(places):
+        if size != whole:
+            tree = call("pad", tree, (int(start), int(whole - start - size)), axis=axis)
+    return tree
+
+
+def _flipped(node: Node, operands: list[ast.Expr]) -> ast.Expr:
+    tree = operands[0]
+    for axis in node.attrs["axes"]:
+        tree = call("flip", tree, axis=int(axis))
+    return tree
+
+
+def _called(function: str, *keys: str) -> Rule:
+    """A function of the operands and of some attributes, by their own names."""
+
+    def rule(node: Node, operands: list[ast.Expr]) -> ast.Expr:
+        return call(function, *operands, **{key: int(node.attrs[key]) for key in keys})
+
+    return rule
+
+
+def _normed(function: str) -> Rule:
+    return lambda node, operands: call(function, *operands, eps=float(node.attrs["eps"]))
+
+
+def _attention(node: Node, operands: list[ast.Expr]) -> ast.Expr:
+    attrs = node.attrs
+    mask = operands[3] if len(operands) > 3 else None
+    return call("attention", *operands[:3], mask=mask, causal=bool(attrs["causal"]) or None,
+                scale=float(attrs["scale"]))  # fmt: skip
+
+
+def _convolved(node: Node, operands: list[ast.Expr]) -> ast.Expr:
+    attrs, rank = node.attrs, len(node.inputs[0].shape) - 2
+    sizes = {key: tuple(map(int, attrs[key])) for key in ("stride", "pad", "dilation")}
+    options = {key: held if rank > 1 else held[0] for key, held in sizes.items()}
+    return call(f"conv{rank}d", *operands, **options, groups=int(attrs["groups"]))
+
+
+def _is_plain_convolution(node: Node) -> bool:
+    """Whether its windows are those that its padding, the same on both sides, gives."""
+    attrs, kernel = node.attrs, node.inputs[1].shape[:-2]
+    given = zip(node.inputs[0].shape[1:-1], attrs["pad"], attrs["dilation"], kernel,
+                attrs["stride"], strict=True)  # fmt: skip
+    full = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in given)
+    return tuple(attrs["out"]) == full
+
+
+def _is_plain_attention(node: Node) -> bool:
+    offset, _ = optional(node.inputs[3:])
+    return offset is None and node.attrs["window"] is None
+
+
+def _shaped(function: str) -> Rule:
+    return lambda node, operands: call(function, operands[0], [int(n) for n in node.output.shape])
+
+
+def _template(text: str) -> Rule:
+    return lambda node, operands: filled(text, *operands)
+
+
+def _cast(node: Node, operands: list[ast.Expr]) -> ast.Expr:
+    if node.output.dtype == "bool":
+        zero = _number(0, node.inputs[0].dtype)
+        return filled("{0} != {1}", operands[0], zero)
+    return call(ast.Dtype(NOWHERE, node.output.dtype), operands[0])
+
+
+def has_rule(node: Node) -> bool:
+    if node.op not in RULES or len(node.outputs) != 1:
+        return False
+    return PLAIN[node.op](node) if node.op in PLAIN else True
+
+
+# Ops of which only some forms can be said.
+PLAIN: Mapping[str, Callable[[Node], bool]] = {
+    "unslice": lambda node: all(step == 1 for step in node.attrs["steps"]),
+    "conv": _is_plain_convolution,
+    "attention": _is_plain_attention,
+}
+
+
+RULES: Mapping[str, Rule] = {
+    **{op: _called(op) for op in FUNCTIONS},
+    **{op: _template(f"{{0}} {sign} {{1}}") for op, sign in SIGNS.items()},
+    **{op: _called(function, "axis") for op, function in ALONG.items()},
+    **{op: _reduced(op) for op in ("sum", "max", "min", "prod", "any", "all", "logsumexp")},
+    "peak": _reduced("max"),
+    "neg": _template("-{0}"),
+    "logical_not": _template("not {0}"),
+    "reciprocal": _template("1.0 / {0}"),
+    "is_nan": _called("isnan"),
+    "is_finite": _called("isfinite"),
+    "copy": _template("{0}"),
+    "roll": _called("roll", "shift", "axis"),
+    "argsort": lambda node, operands: call(
+        "argsort",
+        *operands,
+        axis=int(node.attrs["axis"]),
+        descending=bool(node.attrs.get("descending")) or None,
+    ),
+    "layer_norm": _normed("layer_norm"),
+    "rms_norm": _normed("rms_norm"),
+    "attention": _attention,
+    "conv": _convolved,
+    "stop_grad": _called("stop_grad"),
+    "cast": _cast,
+    "const": _constant,
+    "literal": _constant,
+    "iota": _constant,
+    "broadcast": _shaped("expand"),
+    "reshape": _shaped("reshape"),
+    "transpose": _transposed,
+    "slice": _sliced,
+    "unslice": _padded,
+    "flip": _flipped,
+    "concat": lambda node, operands: call("concat", operands, axis=int(node.attrs["axis"])),
+    "gather": _template("{0}[{1}]"),
+    "take_along": lambda node, operands: call(
+        "take_along_axis", *operands, axis=int(node.attrs["axis"])
+    ),
+}

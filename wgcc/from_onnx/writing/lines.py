@@ -1,0 +1,173 @@
+"""The statements of a block as lines: without aliases, with short expressions where they are used,
+and with lists of equal blocks that are called one after the other as a `for`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+from wgcc.from_onnx.values import Leaf, Member, Statement, Value, leaves
+from wgcc.from_onnx.writing.blocks import Block
+from wgcc.syntax import ast
+from wgcc.syntax.print_source import expression_text
+from wgcc.syntax.rewrite import rewrite
+from wgcc.syntax.templates import NOWHERE, name
+
+# An expression of more characters is not written into another one.
+LONGEST = 80
+# What leaves are counted as while they have no names, and whole numbers, so that the form of a text
+# depends on no size.
+LEAF, WHOLE_NUMBER = name("x" * 9), name("00")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """A statement, and the nodes of the ONNX file that it stands for."""
+
+    tree: ast.Expr
+    outputs: tuple[Value, ...]
+    nodes: tuple[str, ...]
+    targets: tuple[ast.Expr, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Value | Member, ...]:
+        return leaves(self.tree)
+
+    @property
+    def width(self) -> int:
+        return len(expression_text(_changed(self.tree, _measured)))
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Equal blocks, each of which gets what the one before it gives, at one place."""
+
+    name: str
+    blocks: tuple[Block, ...]
+    place: int
+
+
+Item: TypeAlias = "Line | Block"
+# By identity of a block: the member that it is, and its place if that is a list.
+Calls: TypeAlias = Mapping[int, tuple[str, int | None]]
+
+
+def lines_of(block: Block, calls: Calls) -> list[Line | Block | Chain]:
+    items = [_line(item) if isinstance(item, Statement) else item for item in block.body]
+    across = {part for item in items if isinstance(item, Block) for part in parts_of(item)}
+    kept = {part for part in across if isinstance(part, Value)} | set(block.returned)
+    items = _without_aliases(items, kept)
+    return _chained(_inlined(items, kept), calls)
+
+
+def _line(item: Statement) -> Line:
+    return Line(item.tree, item.outputs, (item.node,) if item.node else (), item.targets)
+
+
+def parts_of(item: Item) -> Sequence[Value | Member]:
+    """What a line or a block reads."""
+    return item.read if isinstance(item, Block) else item.parts
+
+
+def _changed(tree: ast.Syntax, change: Any) -> Any:
+    return rewrite(tree, change)
+
+
+def _measured(node: ast.Syntax) -> ast.Syntax | None:
+    if isinstance(node, Leaf):
+        return LEAF
+    return WHOLE_NUMBER if isinstance(node, ast.Int) else None
+
+
+def _without_aliases(items: Sequence[Item], kept: set[Value]) -> list[Item]:
+    """`y = x` is left out: what reads y reads x."""
+    same: dict[object, Value | Member] = {}
+
+    def origin(node: ast.Syntax) -> ast.Syntax | None:
+        known = same.get(node.part) if isinstance(node, Leaf) else None
+        return Leaf(NOWHERE, known) if known is not None else None
+
+    found: list[Item] = []
+    for item in items:
+        if isinstance(item, Block):
+            found.append(item)
+            continue
+        line = replace(item, tree=_changed(item.tree, origin))
+        if isinstance(line.tree, Leaf) and line.outputs[0] not in kept:
+            same[line.outputs[0]] = line.tree.part
+        else:
+            found.append(line)
+    return found
+
+
+def _inlined(items: Sequence[Item], kept: set[Value]) -> list[Item]:
+    """`kept` are values that need a name; others are written into the line that uses them."""
+    uses = Counter(part for item in items for part in parts_of(item))
+    waiting: dict[object, Line] = {}
+    found: dict[int, Item] = {}
+    for item in items:
+        if isinstance(item, Block):
+            found[id(item)] = item
+            continue
+        line = item
+        for part in dict.fromkeys(item.parts):
+            inner = waiting.pop(part, None)
+            if inner is not None and line.width + inner.width <= LONGEST:
+                del found[id(inner)]
+                line = _with(line, inner)
+        found[id(line)] = line
+        is_single = len(line.outputs) == 1 and line.outputs[0] not in kept
+        if is_single and uses[line.outputs[0]] == 1 and line.width <= LONGEST // 2:
+            waiting[line.outputs[0]] = line
+    return list(found.values())
+
+
+def _with(line: Line, inner: Line) -> Line:
+    def change(node: ast.Syntax) -> ast.Syntax | None:
+        is_it = isinstance(node, Leaf) and node.part is inner.outputs[0]
+        return inner.tree if is_it else None
+
+    nodes = tuple(dict.fromkeys((*inner.nodes, *line.nodes)))
+    return replace(line, tree=_changed(line.tree, change), nodes=nodes)
+
+
+def _chained(items: Sequence[Item], calls: Calls) -> list[Line | Block | Chain]:
+    found: list[Line | Block | Chain] = []
+    rest = list(items)
+    while rest:
+        run = _chain(rest, calls)
+        found.append(rest[0] if run is None else run)
+        del rest[: 1 if run is None else len(run.blocks)]
+    return found
+
+
+def _chain(items: Sequence[Item], calls: Calls) -> Chain | None:
+    """A whole list, called one after the other."""
+    run: list[Block] = []
+    for item in items:
+        if not isinstance(item, Block) or item.loop is not None or len(item.outputs) != 1:
+            break
+        if calls[id(item)][1] != len(run) or (run and _place(run[-1], item) is None):
+            break
+        run.append(item)
+    if len(run) < 2:
+        return None
+    name = calls[id(run[0])][0]
+    size = sum(member == name for member, _ in calls.values())
+    places = {_place(a, b) for a, b in pairwise(run)}
+    used = {part for item in items[len(run) :] for part in parts_of(item)}
+    is_read = any(block.outputs[0] in used for block in run[:-1])
+    if size != len(run) or len(places) != 1 or is_read:
+        return None
+    return Chain(name, tuple(run), places.pop() or 0)
+
+
+def _place(before: Block, after: Block) -> int | None:
+    """Where the result of one enters the other, if all else is the same."""
+    pairs = enumerate(zip(before.inputs, after.inputs, strict=True))
+    differing = [place for place, (a, b) in pairs if a is not b]
+    is_next = len(differing) == 1 and after.inputs[differing[0]] is before.outputs[0]
+    return differing[0] if is_next else None

@@ -1,0 +1,169 @@
+"""A whole model file: layers, and the model with its entries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from wgcc.from_onnx.training_options import Training
+from wgcc.from_onnx.values import Constant, Member, Traced
+from wgcc.from_onnx.writing.blocks import Block, make_blocks
+from wgcc.from_onnx.writing.layers import (
+    BlockWriter,
+    LayerType,
+    ModelWriter,
+    argument,
+    clean,
+    collect_weights,
+    function,
+)
+from wgcc.from_onnx.writing.trained_output import Trained, trained_output
+from wgcc.from_onnx.writing.training import (
+    Loss,
+    Ports,
+    corrected,
+    item,
+    named_results,
+    places,
+    remark_frozen,
+    selectors,
+    training_members,
+)
+from wgcc.from_onnx.writing.written import Written
+from wgcc.ir.dtypes import FLOATS
+from wgcc.syntax import ast
+from wgcc.syntax.templates import NOWHERE, bind, constructor, identifier, name, typed
+
+# What the model itself declares.
+OWN_NAMES = frozenset({"eval", "forward", "opt", "predict", "target", "train"})
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """What a file begins with. `sizes` are names that its values must not have."""
+
+    name: str
+    title: str
+    sizes: frozenset[str] = frozenset()
+
+
+def write_model(
+    traced: Traced, heading: Heading, reserved: frozenset[str], training: Training
+) -> Written:
+    trained = trained_output(traced, training) if training.is_wanted else None
+    traced = trained.traced if trained else traced
+    root = make_blocks(traced)
+    constants = _constant_outputs(traced)
+    root.members += constants.values()
+    model = ModelWriter(reserved | OWN_NAMES | {heading.name} | heading.sizes)
+    body = BlockWriter(model, root)
+    inputs = {key: body.names[value] for key, value in traced.inputs.items()}
+    statements = body.statements()
+    returned = [
+        body.expression(constants[key] if isinstance(value, Constant) else value)
+        for key, value in traced.outputs.items()
+    ]
+    statements.append(ast.Return(NOWHERE, tuple(returned)))
+    outputs = _output_names(traced, set(inputs.values()) | set(body.member_names))
+    kind = LayerType(heading.name, body.member_names, body.block_names)
+    writer = _Entries(traced, inputs, outputs, statements)
+    if trained is None:
+        members: list[Any] = [writer.predict(statements)]
+    else:
+        members = _trained_members(writer, trained, training, root, kind, model)
+    own = identifier(heading.name)
+    whole = ast.Layer(NOWHERE, True, own, (), (), (*body.declarations, *members))
+    items: Any = (ast.Edition(NOWHERE, 1), *traced.layers.values(), *model.layers, whole)
+    weights = collect_weights(root, kind, "", model)
+    return Written(ast.File(NOWHERE, items, heading.title), model.remarks, weights, inputs, outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """What the entries of a model get and give."""
+
+    traced: Traced
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+    statements: Sequence[ast.Statement]
+
+    def ports(self, is_entry: bool) -> list[ast.ValueParam]:
+        """Only entries say which inputs may hold NaN."""
+        found = []
+        for key, value in self.traced.inputs.items():
+            marked = is_entry and key in self.traced.any_floats and value.dtype in FLOATS
+            found.append(argument(self.inputs[key], typed(value.dtype, value.shape, marked)))
+        return found
+
+    def types(self) -> list[ast.TypeExpr]:
+        return [typed(value.dtype, value.shape) for value in self.traced.outputs.values()]
+
+    def predict(self, body: Sequence[ast.Statement] | ast.Expr) -> ast.Function:
+        results = dict(zip(self.outputs.values(), self.types(), strict=True))
+        return function("predict", self.ports(True), named_results(results), body, is_entry=True)
+
+    def forward(self) -> ast.Function:
+        fields = tuple(ast.TupleField(NOWHERE, None, kind) for kind in self.types())
+        result = fields[0].type if len(fields) == 1 else ast.TupleType(NOWHERE, fields)
+        return function("forward", self.ports(False), result, self.statements)
+
+
+def _trained_members(
+    entries: _Entries,
+    trained: Trained,
+    training: Training,
+    root: Block,
+    kind: LayerType,
+    model: ModelWriter,
+) -> list[Any]:
+    """With `forward`, which all entries call."""
+    found = list(places(root, kind, model))
+    count = len(entries.outputs)
+    ports = Ports(entries.ports(True), trained.place if count > 1 else None)
+    over = selectors(training, found)
+    remark_frozen(entries.traced, training, found)
+    loss = Loss(trained.loss, trained.output.shape, trained.axis)
+    return [
+        *_corrections(training, corrected(training, found)),
+        entries.forward(),
+        *training_members(training, ports, loss, over),
+        entries.predict(_predicted(ports, trained, count)),
+    ]
+
+
+def _corrections(training: Training, paths: Sequence[str]) -> list[ast.Replace]:
+    patterns = tuple(ast.String(NOWHERE, path) for path in paths)
+    low_rank = constructor("Lora", arguments={"rank": training.rank})
+    return [ast.Replace(NOWHERE, patterns, low_rank)] if patterns else []
+
+
+def _predicted(ports: Ports, trained: Trained, count: int) -> list[ast.Statement] | ast.Expr:
+    """The model's own outputs, of which the trained one may end in a function."""
+    if not trained.function:
+        return ports.forward()
+    if count == 1:
+        return trained.predicted(ports.forward())
+    items = [item(name("y"), place) for place in range(count)]
+    items[trained.place] = trained.predicted(items[trained.place])
+    return [bind([name("y")], ports.forward()), ast.Return(NOWHERE, tuple(items))]
+
+
+def _constant_outputs(traced: Traced) -> dict[str, Member]:
+    """Outputs that do not depend on inputs are frozen parameters."""
+    return {
+        key: Member({"": value.array}, key, is_frozen=True)
+        for key, value in traced.outputs.items()
+        if isinstance(value, Constant)
+    }
+
+
+def _output_names(traced: Traced, taken: set[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for key in traced.outputs:
+        name, number = clean(key), 1
+        while name in taken or name in found.values():
+            number += 1
+            name = f"{clean(key)}_{number}"
+        found[key] = name
+    return found

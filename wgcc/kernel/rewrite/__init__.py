@@ -1,0 +1,1 @@
+"""Rewrites of kernel trees, a file each. None knows what a kernel computes."""

@@ -1,0 +1,223 @@
+"""Matrix products that belong together become one: sums of products, and products of one tensor
+with several parameters. Kernels load joined operands from where their parts are.
+
+a @ b + c @ d is one product over the joined inner axis, so that its results are moved once. x @ b
+and x @ c, where nothing follows that one kernel could do to the results of one, load x once.
+
+A product of which only the transpose is used is computed transposed: bᵀ @ aᵀ. The gradient of a
+table that is also the output layer is one: stored as the product's rows, it would be read by
+columns where it is added to the gradient of the lookups.
+
+Join lists that grew one by one are made in a single step, so that nothing is copied again for each
+part: `concat(concat(a, b), c)` becomes `concat(a, b, c)` where nothing else reads the inner one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ops.registry import Pointwise
+from wgcc.passes.dataflow import Flow, lowering
+from wgcc.passes.rewrite import Rewrite
+
+# Each takes two bindings of the eight that a kernel has, and one is for the result.
+MOST = 3
+# Parts that vectors of four do not fill would be loaded one element at a time.
+VECTOR = 4
+
+
+def join_products(graph: Graph) -> Graph:
+    return _sums_of_products(join_groups(graph, _together(Flow.of(graph)), at=0))
+
+
+def _sums_of_products(graph: Graph) -> Graph:
+    rewrite, flow = Rewrite(graph), Flow.of(graph)
+    for node in graph.nodes:
+        terms = _terms(flow, node) if node.op == "add" and not _is_term(flow, node) else []
+        products = {term.name: found for term in terms if (found := _product(flow, term))}
+        if _may_be_summed(products.values()):
+            rewrite.replace(node, lambda: [_joined_sum(rewrite, node, terms, products)])  # noqa: B023
+        else:
+            rewrite.keep(node)
+    return rewrite.finish()
+
+
+def _is_term(flow: Flow, node: Node) -> bool:
+    """Is it an addition that only another one uses?"""
+    return node.op == "add" and [n.op for n in _uses(flow, node.output)] == ["add"]
+
+
+def _terms(flow: Flow, node: Node) -> list[Value]:
+    """The terms of a sum of sums, in order."""
+    pending, found = [node.output], list[Value]()
+    while pending:
+        value = pending.pop()
+        inner = flow.producers.get(value.name)
+        if inner is not None and (inner is node or _is_term(flow, inner)):
+            pending += inner.inputs[::-1]
+        else:
+            found.append(value)
+    return found
+
+
+def _product(flow: Flow, term: Value) -> Node | None:
+    """The product that a term is, perhaps in another shape, if nothing else uses it."""
+    node = flow.producers.get(term.name)
+    while node is not None and len(_uses(flow, node.outputs[0])) == 1:
+        if node.op == "matmul":
+            return node if node.output.type.rank == 2 else None
+        if node.op != "reshape":
+            return None
+        node = flow.producers.get(node.inputs[0].name)
+    return None
+
+
+def _uses(flow: Flow, value: Value) -> list[Node]:
+    """Who reads it: a result of the entry is read once more."""
+    consumers = list(flow.consumers.get(value.name, ()))
+    return consumers * 2 if value.name in flow.results else consumers
+
+
+def _may_be_summed(products: Iterable[Node]) -> bool:
+    found = list(products)
+    shapes = {node.output.shape for node in found}
+    inner = [node.inputs[0].shape[-1] for node in found]
+    return 2 <= len(found) <= MOST and len(shapes) == 1 and fill_vectors(inner)
+
+
+def fill_vectors(sizes: list[int]) -> bool:
+    return all(size % VECTOR == 0 for size in sizes)
+
+
+def _joined_sum(
+    rewrite: Rewrite, node: Node, terms: list[Value], products: dict[str, Node]
+) -> Value:
+    b = rewrite.builder
+    parts = [rewrite.updated(product).inputs for product in products.values()]
+    left = b.apply("concat", *(a for a, _ in parts), axis=1)
+    right = b.apply("concat", *(c for _, c in parts), axis=0)
+    total = b.apply("matmul", left, right)
+    total = b.apply("reshape", total, shape=node.output.shape)
+    for term in terms:
+        if term.name not in products:
+            total = b.apply("add", rewrite.current(term), total)
+    return total
+
+
+def join_groups(graph: Graph, together: Mapping[str, list[Node]], at: int) -> Graph:
+    """Computes each group of products as one, where its first (`at` 0) or last (-1) product was."""
+    rewrite = Rewrite(graph)
+    for node in graph.nodes:
+        products = together.get(node.outputs[0].name)
+        if products is None:
+            rewrite.keep(node)
+        elif products[at] is node:
+            for product, value in zip(products, _joined_columns(rewrite, products), strict=True):
+                rewrite.put(product.output, value)
+    return rewrite.finish()
+
+
+def _together(flow: Flow) -> dict[str, list[Node]]:
+    """For each product that is computed together with others, all of them."""
+    sources = {value.name for value in flow.graph.params}
+    found: dict[str, list[Node]] = {}
+    for node in flow.graph.nodes:
+        if is_plain_product(node) and node.inputs[1].name in sources:
+            found.setdefault(node.inputs[0].name, []).append(node)
+    found = {n: [p for p in group if not _has_epilogue(flow, p)] for n, group in found.items()}
+    groups = (group for group in found.values() if 2 <= len(group) <= MOST)
+    fitting = (g for g in groups if fill_vectors([node.output.shape[1] for node in g]))
+    return {node.output.name: group for group in fitting for node in group}
+
+
+def is_plain_product(node: Node) -> bool:
+    return node.op == "matmul" and node.output.type.rank == 2 and node.output.shape[0] > 1
+
+
+def _has_epilogue(flow: Flow, product: Node) -> bool:
+    """Would its kernel go on computing with its results?"""
+    value = product.output
+    while [node.op for node in _uses(flow, value)] == ["reshape"]:
+        value = _uses(flow, value)[0].output
+    uses = (*_uses(flow, value), *_uses(flow, product.output))
+    return value.name in flow.results or any(isinstance(lowering(n), Pointwise) for n in uses)
+
+
+def _joined_columns(rewrite: Rewrite, products: list[Node]) -> list[Value]:
+    """Products with the same left operand as parts of one."""
+    b, first = rewrite.builder, products[0]
+    with b.at(first.span, first.output.name):
+        rights = [rewrite.current(node.inputs[1]) for node in products]
+        joined = b.apply("concat", *rights, axis=1)
+        whole = b.apply("matmul", rewrite.current(first.inputs[0]), joined)
+        return list(_columns(b, whole, [right.shape[1] for right in rights]))
+
+
+def _columns(b: Builder, whole: Value, widths: list[int]) -> Iterable[Value]:
+    start, rows = 0, whole.shape[0]
+    for width in widths:
+        yield b.apply("slice", whole, starts=(0, start), sizes=(rows, width), steps=(1, 1))
+        start += width
+
+
+def turn_products(graph: Graph) -> Graph:
+    flow, rewrite = Flow.of(graph), Rewrite(graph)
+    for old in graph.nodes:
+        node, product = rewrite.updated(old), _product_of(flow, old)
+        if product is None:
+            rewrite.keep(node)
+        else:
+            rewrite.replace(node, partial(_turned, rewrite.builder, rewrite.updated(product)))
+    return rewrite.finish()
+
+
+def _product_of(flow: Flow, node: Node) -> Node | None:
+    """The product that this node transposes, if nothing else uses it and no product uses this."""
+    if node.op != "transpose" or not _swaps_last(node.attrs["perm"]):
+        return None
+    value = node.inputs[0]
+    product = flow.producers.get(value.name)
+    if product is None or product.op != "matmul" or value.name in flow.results:
+        return None
+    in_products = any(reader.op == "matmul" for reader in flow.readers(node.output))
+    return product if flow.consumers[value.name] == (node,) and not in_products else None
+
+
+def _swaps_last(perm: Sequence[int]) -> bool:
+    rank = len(perm)
+    return tuple(perm) == (*range(rank - 2), rank - 1, rank - 2)
+
+
+def _turned(b: Builder, product: Node) -> Sequence[Value]:
+    rank = len(product.output.shape)
+    perm = (*range(rank - 2), rank - 1, rank - 2)
+    left, right = (b.apply("transpose", value, perm=perm) for value in product.inputs)
+    return [b.apply("matmul", right, left)]
+
+
+def flatten_joins(graph: Graph) -> Graph:
+    reads = Counter(value.name for node in graph.nodes for value in node.inputs)
+    reads.update(value.name for value in graph.results)
+    joins: dict[str, Node] = {}
+    nodes = []
+    for node in graph.nodes:
+        if node.op == "concat":
+            node = replace(node, inputs=tuple(_flat_parts(node, joins, reads)))
+            joins[node.output.name] = node
+        nodes.append(node)
+    return replace(graph, nodes=tuple(nodes))
+
+
+def _flat_parts(node: Node, joins: dict[str, Node], reads: Counter[str]) -> Iterator[Value]:
+    """Earlier joins are flat already."""
+    for value in node.inputs:
+        inner = joins.get(value.name)
+        if inner and reads[value.name] == 1 and inner.attrs["axis"] == node.attrs["axis"]:
+            yield from inner.inputs
+        else:
+            yield value

@@ -1,0 +1,174 @@
+"""Give every result of a graph, and every carry of a loop, a value of its own, so that the kernel
+that makes it can write it in its place directly.
+
+Results of one byte per element are written as words of four, each by one thread. A loop's carry is
+in one place from before the first round until its final value was read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.loops import loop_of, map_bodies
+from wgcc.ops.registry import Join, Repeat, Source
+from wgcc.passes.dataflow import lowering, moves
+from wgcc.passes.rewrite import builder_for
+from wgcc.passes.updates import is_update, lists_of, overwrites_bytes
+
+# Elements of a word.
+FOUR = 4
+
+
+def place_results(graph: Graph) -> Graph:
+    """Copy what has no place of its own: sources, views, and values wanted in two places."""
+    return map_bodies(_Placer(graph).run(), _place_results_of_body)
+
+
+def _place_results_of_body(body: Graph) -> Graph:
+    """A carry that stays what it is needs no place for its next value."""
+    changed = {name: value for name, value in body.writes.items() if value.name != name}
+    placed = place_results(replace(body, writes=changed))
+    writes = {name: placed.writes.get(name, value) for name, value in body.writes.items()}
+    return replace(placed, writes=writes)
+
+
+class _Placer:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.builder = builder_for(graph)
+        self.made = graph.producers
+        self.taken: set[str] = set()
+        self.first: dict[str, Value] = {}
+        results = (*graph.writes.items(), *graph.outputs.items())
+        self.wanted = {value.name: name for name, value in results}
+        self.joined: dict[str, Value] = {}
+
+    def run(self) -> Graph:
+        for node in self.graph.nodes:
+            self.builder.nodes.append(self._with_gradients(self._with_joined(node)))
+            if isinstance(lowering(node), Join) and node.output.name in self.wanted:
+                copy = self._own(node.output, self.wanted[node.output.name])
+                self.joined[node.output.name] = copy
+        writes = {t: self._written(t, value) for t, value in self.graph.writes.items()}
+        outputs = {name: self._own(value, name) for name, value in self.graph.outputs.items()}
+        guard = self.graph.range_guard
+        if guard:
+            guard = replace(guard, flag=self._own(guard.flag, guard.flag.name))
+        nodes = tuple(self.builder.nodes)
+        return replace(self.graph, nodes=nodes, outputs=outputs, writes=writes, range_guard=guard)
+
+    def _with_joined(self, node: Node) -> Node:
+        """What is joined and a result is read from the result's place."""
+        if not any(value.name in self.joined for value in node.inputs):
+            return node
+        return replace(node, inputs=tuple(self.joined.get(v.name, v) for v in node.inputs))
+
+    def _with_gradients(self, node: Node) -> Node:
+        """Gradients go to their arena; what comes from another update is in one already."""
+        if node.op == "flat":
+            return replace(node, inputs=tuple(self._gradient(v) for v in node.inputs))
+        if not is_update(node):
+            return node
+        lists = lists_of(node)
+        gradients = {
+            v.name: self.first.pop(v.name) if v.name in self.first else self._own(v, v.name)
+            for v in lists.get("g", ())
+            if not self._is_updated(v)
+        }
+        return replace(node, inputs=tuple(gradients.get(v.name, v) for v in node.inputs))
+
+    def _gradient(self, value: Value) -> Value:
+        """Where an arena is read as a whole before its update: what the update will use, too."""
+        if self._is_updated(value):
+            return value
+        if value.name not in self.first:
+            self.first[value.name] = self._own(value, value.name)
+        return self.first[value.name]
+
+    def _written(self, target: str, value: Value) -> Value:
+        return value if self._is_updated(value) else self._own(value, target)
+
+    def _is_updated(self, value: Value) -> bool:
+        return value.name in self.made and is_update(self.made[value.name])
+
+    def _own(self, value: Value, name: str) -> Value:
+        if value.name in self.joined and value.name not in self.taken:
+            self.taken.add(value.name)
+            return self.joined[value.name]
+        node = self.made.get(value.name)
+        fixed = node is None or moves(node) or is_update(node)
+        if fixed or isinstance(lowering(node), Source) or value.name in self.taken:  # type: ignore[arg-type]
+            with self.builder.at(node.span if node else None, name):
+                return self.builder.apply("copy", value, name=f"{name}.copy")
+        self.taken.add(value.name)
+        return value
+
+
+def own_carries(graph: Graph) -> Graph:
+    """Every loop gets initial carries that nothing else uses."""
+    uses = Counter(value.name for node in graph.nodes for value in node.inputs)
+    uses.update(value.name for value in graph.results)
+    made = graph.producers
+    builder = builder_for(graph)
+
+    def is_own(value: Value) -> bool:
+        return uses[value.name] == 1 and _can_be_put(made.get(value.name))
+
+    for node in graph.nodes:
+        if loop := loop_of(node):
+            inits = list(loop.inits)
+            for i, (value, final) in enumerate(zip(loop.inits, loop.finals, strict=True)):
+                if not is_own(value):
+                    with builder.at(node.span, final.name):
+                        inits[i] = builder.apply("copy", value, name=f"{final.name}.start")
+            node = replace(node, inputs=(*inits, *node.inputs[len(inits) :]))
+        builder.nodes.append(node)
+    return replace(graph, nodes=tuple(builder.nodes))
+
+
+def _can_be_put(maker: Node | None) -> bool:
+    """Is it computed by one kernel, which can store it anywhere?"""
+    if maker is None or moves(maker) or is_update(maker):
+        return False
+    return not isinstance(lowering(maker), Source | Repeat)
+
+
+def pack_results(graph: Graph) -> Graph:
+    """Results of bytes become words.
+
+    A window that is written into a state of bytes stays as it is: its kernel merges words.
+    """
+    builder = builder_for(graph)
+    made = graph.producers
+    packed: dict[str, Value] = {}
+
+    def words(value: Value, name: str) -> Value:
+        if not value.type.is_packed or value.type.size == 1:
+            return value
+        if value.name not in packed:
+            node = made.get(value.name)
+            with builder.at(node.span if node else None, name):
+                packed[value.name] = _packed(builder, value)
+        return packed[value.name]
+
+    writes = {
+        name: value if overwrites_bytes(made.get(value.name), name) else words(value, name)
+        for name, value in graph.writes.items()
+    }
+    outputs = {name: words(value, name) for name, value in graph.outputs.items()}
+    nodes = (*graph.nodes, *builder.nodes)
+    return replace(graph, nodes=nodes, outputs=outputs, writes=writes)
+
+
+def _packed(b: Builder, value: Value) -> Value:
+    size, words = value.type.size, value.type.words
+    flat = b.apply("reshape", value, shape=(size,))
+    if size % FOUR:
+        flat = b.apply("unslice", flat, shape=(words * FOUR,), starts=(0,), steps=(1,))
+    parts = [
+        b.apply("slice", flat, starts=(i,), sizes=(words,), steps=(FOUR,)) for i in range(FOUR)
+    ]
+    return b.apply("pack", *parts)

@@ -1,0 +1,357 @@
+"""The steps from the graph of an entry to its kernels in order, with a place for every value.
+
+`STEPS` is the list, read from top to bottom. Each step takes an `EntryPlan` and gives the next.
+Entries share memory, so a step that reserves some also gets what they share. `schedule.py` writes
+the kernels of the last plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from wgcc.ir.graph import Constant, Graph, Value
+from wgcc.ir.places import SCALARS, Place, span
+from wgcc.ir.program import Program
+from wgcc.passes.updates import is_update, lists_of, partners, replaced_by
+from wgcc.schedule.entry_plan import EntryPlan, entry_text
+from wgcc.schedule.exchange import (
+    NotSeparable,
+    check_separable,
+    counters_in_the_way,
+    gradients_of,
+    joined,
+    separate,
+)
+from wgcc.schedule.expand_loops import Expanded, expand_loops
+from wgcc.schedule.fuse.fuse import fuse
+from wgcc.schedule.fuse.group import FLAT, REPEAT, Group
+from wgcc.schedule.kernel import Exchange
+from wgcc.schedule.layout import CONSTANTS, Layout, holds_gradients
+from wgcc.schedule.loop_lives import Accesses, Made
+from wgcc.schedule.memory.halves import halves_of
+from wgcc.schedule.memory.keep_old import keep_old
+from wgcc.schedule.memory.order import Memory, best_order
+from wgcc.schedule.memory.packs import Packs
+from wgcc.schedule.memory.reuse import take_from_arenas
+from wgcc.schedule.memory.slots import Life, Slots, io_places, lives_of, own_place
+from wgcc.schedule.memory.unfuse import unfuse
+from wgcc.schedule.memory.write_plan import plan_writes
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The memory that all entries of a program share: it grows while they are planned."""
+
+    layout: Layout
+    slots: Slots
+
+    @classmethod
+    def of(cls, program: Program) -> Shared:
+        return cls(Layout.of(program), Slots(precision=program.precision))
+
+
+Run = Callable[[EntryPlan, Shared], EntryPlan]
+# The stage after a step, what the step does, and the step.
+Step = tuple[str, str, Run]
+
+
+@dataclass(frozen=True, slots=True)
+class UntilStable:
+    """Steps that run again while one of them asks for it."""
+
+    steps: tuple[Step, ...]
+
+
+def fuse_values(plan: EntryPlan, shared: Shared) -> EntryPlan:
+    fused = fuse(plan.graph, before_updates=plan.old, apart=plan.apart)
+    return replace(plan, fused=fused)
+
+
+def delay_for_memory(plan: EntryPlan, shared: Shared) -> EntryPlan:
+    return replace(plan, fused=unfuse(plan.kernels, _fixed(plan.graph)))
+
+
+def order_writes(plan: EntryPlan, shared: Shared) -> EntryPlan:
+    writes = plan_writes(plan.kernels, dict(plan.graph.writes))
+    late = frozenset(writes.late)
+    return replace(plan, order=tuple(writes.order), in_place=writes.in_place, late=late)
+
+
+def set_counters_apart(plan: EntryPlan, shared: Shared) -> EntryPlan:
+    """Counters leave the kernels of gradients, if gradients are complete before updates by that."""
+    if not plan.graph.trains:
+        return plan
+    if plan.fallback is not None:
+        in_vain = plan.late or counters_in_the_way(plan.graph, plan.order)
+        return plan.fallback if in_vain else replace(plan, fallback=None)
+    counters = frozenset() if plan.late else counters_in_the_way(plan.graph, plan.order)
+    return replace(plan, apart=counters, fallback=plan, again=True) if counters else plan
+
+
+def keep_old_values(plan: EntryPlan, shared: Shared) -> EntryPlan:
+    """What updates replace too early is copied before."""
+    if not plan.late:
+        return plan
+    graph, copies = keep_old(plan.graph, set(plan.late))
+    return EntryPlan(graph, old=plan.old | copies, again=True)
+
+
+def place_values(plan: EntryPlan, shared: Shared) -> EntryPlan:
+    """Parameters, state, inputs, constants, gradients and results get their places."""
+    graph, layout = plan.graph, shared.layout
+    places = {v.name: layout.places[v.name] for v in (*graph.params, *graph.state)}
+    places |= io_places(graph, layout)
+    places |= _constant_places(graph, layout)
+    places |= {name: layout.places[target] for name, target in plan.in_place.items()}
+    places = _arena_places(graph, layout, places)
+    for name, value in graph.outputs.items():
+        if value.name not in places:
+            key = layout.ports[graph.name].outputs[name]
+            places[value.name] = own_place(key, "output", value, layout)
+    if graph.range_guard:
+        places[graph.range_guard.flag.name] = layout.buffers.append(SCALARS, "state", 1)
+    return replace(plan, places=places)
+
+
+def order_groups(plan: EntryPlan, shared: Shared) -> EntryPlan:
+    """The order that keeps least in memory."""
+    memory = Memory(plan.kernels, frozenset(plan.places))
+    return replace(plan, order=tuple(best_order(list(plan.order), memory)[0]))
+
+
+def separate_updates(plan: EntryPlan, shared: Shared) -> EntryPlan:
+    """Groups that use gradients run when all gradients are complete, if there is such an order."""
+    gradients = gradients_of(plan.graph, plan.places)
+    try:
+        check_separable(plan.graph, gradients)
+        order, first = separate(plan.order, gradients)
+    except NotSeparable as reason:
+        return replace(plan, after_gradients=str(reason))
+    return replace(plan, order=tuple(order), after_gradients=tuple(order[first:]))
+
+
+def enter_loops(plan: EntryPlan, shared: Shared) -> EntryPlan:
+    """The groups of loops take their places among those of the entry."""
+    packs = Packs(plan.places.keys(), shared.slots.precision == "f16")
+    layout = shared.layout
+    expanded = expand_loops(plan.graph, plan.kernels, list(plan.order), layout, packs)
+    places = {**plan.places, **expanded.counters}
+    for body in expanded.graphs[1:]:
+        places |= _constant_places(body, layout)
+    order, parts = tuple(expanded.order), expanded.parts
+    entered = replace(plan, order=order, expanded=expanded, parts=parts, places=places)
+    return replace(entered, exchange=_exchange(entered))
+
+
+def find_live_ranges(plan: EntryPlan, shared: Shared) -> EntryPlan:
+    """Values that another group than their own reads are kept; scalars among the scalars."""
+    assert plan.expanded is not None
+    accesses = Accesses(plan.expanded)
+    made = accesses.made()
+    reads = accesses.reads(made)
+    read = set().union(*(names for _, names in reads)) - plan.places.keys()
+    kept = {name: made[name] for name in made if name in read}
+    scalars = [name for name, (value, _) in kept.items() if value.type.size == 1]
+    append = shared.layout.buffers.append
+    places = {**plan.places, **{name: append(SCALARS, "state", 1) for name in scalars}}
+    stored = {name: kept[name] for name in kept if name not in places}
+    in_f16 = _in_f16(plan.expanded, stored) if shared.slots.precision == "f16" else set()
+    return replace(plan, places=places, lives=tuple(lives_of(stored, reads, in_f16)))
+
+
+def assign_slots(plan: EntryPlan, shared: Shared) -> EntryPlan:
+    """Temporaries share buffers, and the places of gradients that are written later."""
+    assert plan.expanded is not None
+    memory = Memory(plan.expanded.fused, frozenset(plan.places))
+    packs = plan.expanded.packs
+    inits = {final.name: init for s in plan.loops for init, final in s.loop.carried}
+
+    def succeeds(new: Life, old: Life) -> bool:
+        if new.start != old.end or new.half != old.half or old.value.name in packs.members:
+            return False
+        value = inits.get(new.value.name, new.value)
+        return memory.may_replace(plan.order[new.start], value, old.value)
+
+    reuse = partial(take_from_arenas, _gradients(plan))
+    places = {**plan.places, **shared.slots.assign(plan.lives, succeeds, reuse)}
+    return _name_places(replace(plan, places=places), plan.expanded)
+
+
+STEPS: tuple[Step | UntilStable, ...] = (
+    UntilStable(
+        (
+            ("groups", "fuse", fuse_values),
+            ("delayed", "delay for memory", delay_for_memory),
+            ("writes", "order writes", order_writes),
+            ("apart", "set counters apart", set_counters_apart),
+            ("kept", "keep old values", keep_old_values),
+        )
+    ),
+    ("stored", "place what outlives kernels", place_values),
+    ("ordered", "order groups", order_groups),
+    ("exchange", "separate updates", separate_updates),
+    ("loops", "expand loops", enter_loops),
+    ("lives", "find live ranges", find_live_ranges),
+    ("slots", "assign slots", assign_slots),
+)
+
+STAGES = tuple(
+    stage
+    for row in STEPS
+    for stage, _, _ in (row.steps if isinstance(row, UntilStable) else (row,))
+)
+
+
+def plan_entry(
+    graph: Graph, shared: Shared, trace: dict[str, EntryPlan] | None = None
+) -> EntryPlan:
+    """The plan after all steps; `trace` gets that of each stage, the last one where it repeats."""
+    plan = EntryPlan(graph)
+    for step in STEPS:
+        if isinstance(step, UntilStable):
+            plan = _run_until_stable(step, plan, shared, trace)
+        else:
+            plan = _run(step, plan, shared, trace)
+    return plan
+
+
+def stage_text(program: Program, stage: str) -> str:
+    """The plan of every entry of a prepared program after one of the steps."""
+    shared, lines = Shared.of(program), list[str]()
+    for graph in program.entries.values():
+        trace: dict[str, EntryPlan] = {}
+        plan_entry(graph, shared, trace)
+        lines += [f"entry {graph.name} {{", *(f"  {line}" for line in entry_text(trace[stage]))]
+        lines += ["}", ""]
+    return "\n".join(lines)
+
+
+def _run(
+    step: Step, plan: EntryPlan, shared: Shared, trace: dict[str, EntryPlan] | None
+) -> EntryPlan:
+    stage, _, run = step
+    plan = run(plan, shared)
+    if trace is not None and plan.fused is not None:
+        trace[stage] = plan
+    return plan
+
+
+def _run_until_stable(
+    block: UntilStable, plan: EntryPlan, shared: Shared, trace: dict[str, EntryPlan] | None
+) -> EntryPlan:
+    # Each round keeps the old content of at least one more tensor, but for one with counters apart
+    # and the last.
+    for _ in range(2 * len(plan.graph.writes) + 2):
+        plan = replace(plan, again=False)
+        for step in block.steps:
+            plan = _run(step, plan, shared, trace)
+        if not plan.again:
+            return plan
+    raise AssertionError(f"the groups of {plan.graph.name} do not become stable")
+
+
+def _constant_places(graph: Graph, layout: Layout) -> dict[str, Place]:
+    """Constants of equal content share a place, whatever entry they belong to."""
+    places = {}
+    for constant in graph.constants:
+        key = constant_key(constant)
+        if key not in layout.places:
+            layout.places[key] = layout.buffers.tensor(CONSTANTS, "constant", constant.value.type)
+        places[constant.value.name] = layout.places[key]
+    return places
+
+
+def constant_key(constant: Constant) -> str:
+    """Names its content; words and bytes are different, even where they are equal bits."""
+    unit = "bytes" if constant.value.type.is_packed else "words"
+    return f"{CONSTANTS}/{unit}/{constant.words.hex()}"
+
+
+def _arena_places(graph: Graph, layout: Layout, places: dict[str, Place]) -> dict[str, Place]:
+    """Gradients are stored in their arena, and what an update makes replaces the old content."""
+    owners, found = partners(graph), dict(places)
+    for node in graph.nodes:
+        if is_update(node):
+            for value in lists_of(node).get("g", ()):
+                found.setdefault(value.name, layout.gradient(owners[value.name]))
+            found |= {new: found[old.name] for new, old in replaced_by(node).items()}
+        if node.op == "flat":
+            for value in node.inputs:
+                found.setdefault(value.name, layout.gradient(owners[value.name]))
+            parts = [found[value.name] for value in node.inputs]
+            found[node.output.name] = span(parts)
+    return found
+
+
+def _fixed(graph: Graph) -> frozenset[str]:
+    """What has a place of its own: results, and what updates read and make."""
+    found = {value.name for value in graph.results}
+    for node in graph.nodes:
+        if is_update(node):
+            found.update(value.name for values in lists_of(node).values() for value in values)
+            found |= replaced_by(node).keys()
+        if node.op == "flat":
+            found.update(value.name for value in (*node.inputs, *node.outputs))
+    return frozenset(found)
+
+
+def _exchange(plan: EntryPlan) -> Exchange | None:
+    if not plan.graph.trains:
+        return None
+    if isinstance(plan.after_gradients, str):
+        return Exchange(why=plan.after_gradients)
+    first = _position(plan, plan.after_gradients[0])
+    dispatch = sum(group.kind != FLAT for group in plan.order[:first])
+    gradients = gradients_of(plan.graph, plan.places)
+    return Exchange(dispatch, joined(gradients.values()))
+
+
+def _position(plan: EntryPlan, group: Group) -> int:
+    """Where a group is among the groups with loops; a loop is where its counter is set."""
+    if group.kind != REPEAT:
+        return plan.order.index(group)
+    return next(x.first for x in plan.loops if x.loop.node is group.roots[0]) - 1
+
+
+def _name_places(plan: EntryPlan, expanded: Expanded) -> EntryPlan:
+    """All names of a carry have its place, parts have that of the whole."""
+    places, parts = dict(plan.places), dict(plan.parts)
+    for pack in expanded.packs.members:
+        places |= expanded.packs.places(pack, places[pack])
+    for name, final in expanded.same_place.items():
+        if final.name in parts:
+            parts[name] = parts[final.name]
+        else:
+            places[name] = places[final.name]
+    for name, part in parts.items():
+        whole = part.whole
+        while whole.name in parts:
+            whole = parts[whole.name].whole
+        if whole.name in places:
+            places[name] = places[whole.name]
+    return replace(plan, places=places, parts=parts)
+
+
+def _in_f16(expanded: Expanded, stored: Made) -> set[str]:
+    packs = set(expanded.packs.half_packs)
+    return packs.union(*(halves_of(graph, stored) for graph in expanded.graphs))
+
+
+def _gradients(plan: EntryPlan) -> dict[int, list[Place]]:
+    """What each dispatch writes into the arena of gradients; `flat` only reads a run of them."""
+    gradients: dict[int, list[Place]] = {}
+    for i, value in _made(plan.order):
+        place = plan.places.get(value.name)
+        is_gradient = place is not None and holds_gradients(place.buffer)
+        if place is not None and is_gradient and plan.order[i].kind != FLAT:
+            gradients.setdefault(i, []).append(place)
+    return gradients
+
+
+def _made(order: tuple[Group, ...]) -> Iterator[tuple[int, Value]]:
+    for i, group in enumerate(order):
+        for root in group.roots:
+            for value in root.outputs:
+                yield i, value

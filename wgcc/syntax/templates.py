@@ -1,0 +1,130 @@
+"""Trees that nobody wrote: built from templates with holes, or from Python values.
+
+`filled("softmax({0}, axis = {1})", x, 2)` parses the template once, and puts trees into its holes.
+A named argument whose hole gets None is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import copysign
+from typing import Any, TypeAlias
+
+from wgcc.errors import Diagnostics, Source, Span
+from wgcc.syntax import ast
+from wgcc.syntax.parser import parse
+from wgcc.syntax.rewrite import rewrite
+
+NOWHERE = Span(Source("", ""), 0, 0)
+MOST_HOLES = 32
+_HOLES = [f"hole_{place}_" for place in range(MOST_HOLES)]
+# What a hole is filled with: a tree, a value of Python, or None for no argument.
+Part: TypeAlias = Any
+
+
+@dataclass(slots=True, eq=False)
+class Hole(ast.Syntax):
+    """A place of a template that is filled later."""
+
+    place: int
+
+
+@cache
+def template(text: str) -> ast.Expr:
+    """An expression with holes `{0}`, `{1}` …, as a tree."""
+    item = parsed(f"const x = {text.format(*_HOLES)}").items[0]
+    assert isinstance(item, ast.Const)
+    holes = {name: Hole(NOWHERE, place) for place, name in enumerate(_HOLES)}
+
+    def change(node: ast.Syntax) -> ast.Syntax | None:
+        return holes.get(node.text) if isinstance(node, ast.Name) else None
+
+    tree: Any = rewrite(item.value, change)
+    return tree  # type: ignore[no-any-return]
+
+
+def parsed(text: str) -> ast.File:
+    """Text of our own, which has no errors."""
+    diagnostics = Diagnostics()
+    file = parse(Source("", text), diagnostics)
+    assert not diagnostics.errors, text
+    return file
+
+
+def filled(text: str, *parts: Part) -> ast.Expr:
+    trees = [tree_of(part) if part is not None else None for part in parts]
+
+    def change(node: ast.Syntax) -> ast.Syntax | None:
+        if isinstance(node, Hole):
+            found = trees[node.place]
+            assert found is not None, f"hole {node.place} of {text} is no named argument"
+            return found
+        if isinstance(node, ast.Call) and any(map(is_left_out, node.arguments)):
+            kept = tuple(item for item in node.arguments if not is_left_out(item))
+            return rewrite(ast.Call(node.span, node.function, kept), change)
+        return None
+
+    def is_left_out(argument: ast.Argument) -> bool:
+        value: Any = argument.value
+        return isinstance(value, Hole) and trees[value.place] is None
+
+    tree: Any = rewrite(template(text), change)
+    return tree  # type: ignore[no-any-return]
+
+
+def tree_of(part: Part) -> ast.Syntax:
+    """The tree of a number, a text, a list or a tuple of such; a tree as it is."""
+    if isinstance(part, ast.Syntax):
+        return part
+    if isinstance(part, bool):
+        return ast.Bool(NOWHERE, part)
+    if isinstance(part, int | float):
+        kind = ast.Int if isinstance(part, int) else ast.Float
+        size: Any = kind(NOWHERE, abs(part))  # type: ignore[arg-type]
+        return ast.Unary(NOWHERE, "-", size) if copysign(1, part) < 0 else size
+    if isinstance(part, str):
+        return ast.String(NOWHERE, part)
+    items: Any = tuple(map(tree_of, part))
+    return (
+        ast.TupleExpr(NOWHERE, items) if isinstance(part, tuple) else ast.ListExpr(NOWHERE, items)
+    )
+
+
+def identifier(text: str) -> ast.Identifier:
+    return ast.Identifier(NOWHERE, text)
+
+
+def name(text: str) -> ast.Name:
+    return ast.Name(NOWHERE, text)
+
+
+def call(function: str | ast.Expr, *parts: Part, **named: Part) -> ast.Call:
+    """Named arguments that are None are left out."""
+    head = name(function) if isinstance(function, str) else function
+    given: list[Any] = [ast.Argument(NOWHERE, None, tree_of(part)) for part in parts]  # type: ignore[arg-type]
+    return ast.Call(NOWHERE, head, (*given, *named_arguments(named)))
+
+
+def named_arguments(named: Mapping[str, Part]) -> tuple[ast.Argument, ...]:
+    found: Any = {key: tree_of(part) for key, part in named.items() if part is not None}
+    return tuple(ast.Argument(NOWHERE, identifier(key), tree) for key, tree in found.items())
+
+
+def typed(dtype: str, sizes: Sequence[Part], any_float: bool = False) -> ast.TypeExpr:
+    dims: Any = tuple(map(tree_of, sizes))
+    return ast.TypeExpr(NOWHERE, identifier(dtype), dims, identifier("?") if any_float else None)
+
+
+def constructor(
+    layer: str, sizes: Sequence[Part] = (), arguments: Mapping[str, Part] | None = None
+) -> ast.Constructor:
+    """`Linear[8, 4](bias = false)`; brackets and parentheses only where something is in them."""
+    dims: Any = tuple(map(tree_of, sizes))
+    given = named_arguments(arguments or {})
+    return ast.Constructor(NOWHERE, (identifier(layer),), dims or None, given or None)
+
+
+def bind(targets: Sequence[ast.Expr], value: ast.Expr) -> ast.Bind:
+    return ast.Bind(NOWHERE, tuple(targets), None, (value,))
