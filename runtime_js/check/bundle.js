@@ -50,7 +50,13 @@ export function checkPlan(plan) {
 }
 
 /** @param {Kernel} kernel @param {Record<string, string>} kernels */
-async function checkKernel({ file, sha256 }, kernels) {
+async function checkKernel({ file, sha256, subgroups }, kernels) {
+  await checkWgsl(file, sha256, kernels);
+  if (subgroups) await checkWgsl(`subgroups/${file}`, subgroups, kernels);
+}
+
+/** @param {string} file @param {string} sha256 @param {Record<string, string>} kernels */
+async function checkWgsl(file, sha256, kernels) {
   const source = kernels[file] ?? fail('bundle', file, 'is missing');
   const code = source.replace(COMMENT_LINES, '');
   if ((await sha256Hex(new TextEncoder().encode(code))) !== sha256)

@@ -2,6 +2,7 @@
 // Mirrors validate.py. Runs before any GPU call, so that a bad bundle can neither crash a driver
 // nor corrupt a tensor.
 
+import ROLES from '../../runtime_py/wgcc_runtime/tables/plan_roles.json' with { type: 'json' };
 import { rangeOf } from '../core/arrays.js';
 import { bytesOf, elementCount, isFloat, isPersistent } from '../core/plan.js';
 import { mapRecord, ownOf } from '../core/records.js';
@@ -13,28 +14,15 @@ import { refuse } from './schema.js';
 /** @import { Entry, EntryGuard, Plan, RangeGuard, Rows, Tensor, Twin } from '../core/plan.js' */
 
 const MAX_DISPATCHES = 10_000;
-export const LASTING_ROLES = ['param', 'state', 'constant'];
+export const LASTING_ROLES = ROLES.lasting;
 /**
  * Roles of buffers that tensors may be stored in: looking for a NaN clears others. Inputs of one
  * element are stored among the state's.
  * @type {Record<string, string[]>}
  */
-export const STORED_IN = {
-  param: ['params'],
-  state: ['state'],
-  constant: ['constant'],
-  input: ['input', 'state'],
-};
+export const STORED_IN = ROLES.stored;
 /** Buffer roles behind each figure of `memory`. @type {Record<string, string[]>} */
-export const MEMORY_ROLES = {
-  params: ['params'],
-  state: ['state'],
-  grads: ['grads'],
-  temps: ['temp', 'counter'],
-  constants: ['constant'],
-  io: ['input', 'output'],
-  copies: ['copies'],
-};
+export const MEMORY_ROLES = ROLES.memory;
 
 /** Throws a `WgccError` with code `plan` or `limit` for the first defect. @param {Plan} plan */
 export function validate(plan) {

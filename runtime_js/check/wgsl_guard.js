@@ -1,12 +1,8 @@
 // Refuses WGSL so deeply nested that a shader compiler (Deno's, for one) would crash instead of
 // reporting an error. Mirrors wgsl_guard.py, which explains the limits.
 
+import MAX from '../../runtime_py/wgcc_runtime/tables/wgsl_guard.json' with { type: 'json' };
 import { fail } from '../core/errors.js';
-
-export const MAX_NESTING = 256;
-export const MAX_OPERATORS = 1024;
-export const MAX_ELSE = 1024;
-export const MAX_STATEMENTS = 10_000;
 
 // A line comment ends with its line; WGSL has seven line breaks.
 const COMMENTS = /\/\/[^\n\v\f\r\x85\u2028\u2029]*|\/\*[\s\S]*?\*\//g;
@@ -18,10 +14,10 @@ export function guardWgsl(source, file) {
   const text = source.replace(COMMENTS, ' ');
   const statements = text.split(/[;{}]/);
   if (
-    nesting(text) > MAX_NESTING ||
-    statements.length > MAX_STATEMENTS ||
-    count(text, /\belse\b/g) > MAX_ELSE ||
-    statements.some(statement => count(statement, OPERATORS) > MAX_OPERATORS)
+    nesting(text) > MAX.nesting ||
+    statements.length > MAX.statements ||
+    count(text, /\belse\b/g) > MAX.else ||
+    statements.some(statement => count(statement, OPERATORS) > MAX.operators)
   )
     fail('kernel', file, 'is too deeply nested, or too long, for GPU drivers');
 }

@@ -30,7 +30,7 @@ import { ownOf } from './records.js';
  *   training: boolean, guard?: EntryGuard, range_guard?: RangeGuard, repeats?: Repeat[],
  *   rows?: Rows, exchange?: Exchange}} Entry
  * @typedef {{name: string, file: string, sha256: string, entry: string, workgroup: number[],
- *   access: string[]}} Kernel
+ *   access: string[], subgroups?: string}} Kernel
  * @typedef {{dispatch: number, kernel: number, grid: Grid}} Replacement of one dispatch
  * @typedef {Record<string, Replacement[]>} Profile by entry
  * @typedef {Record<string, Profile>} Profiles

@@ -1,6 +1,7 @@
 // Cells as numbers: what is one, what counts as missing, and which decimal mark a table uses.
 // Mirrors numbers.py.
 
+import DATA_WORDS from '../../runtime_py/wgcc_runtime/tables/data_words.json' with { type: 'json' };
 import { forEachIndex } from './pause.js';
 import { shown } from './source.js';
 
@@ -11,9 +12,7 @@ import { shown } from './source.js';
  *   that have a decimal mark, and the place of the first */
 
 // biome-ignore format: one after the other, as in numbers.py
-const MISSING = new Set(
-  ['', 'NA', 'N/A', 'n/a', 'N.A.', 'n.a.', 'NaN', 'nan', 'null', 'None', 'NULL', '-', '?', '.'],
-);
+const MISSING = new Set(DATA_WORDS.missing);
 /** Of f32. */
 const LARGEST = 3.4028234663852886e38;
 const WITH_POINT = /^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$/;

@@ -1,6 +1,7 @@
 // Records as columns with names and kinds: header, numbers or names, empty and index columns.
 // Mirrors columns.py.
 
+import DATA_WORDS from '../../runtime_py/wgcc_runtime/tables/data_words.json' with { type: 'json' };
 import { areNumbers, isMissing } from './cells.js';
 import { forEachIndex, forEachItem } from './pause.js';
 
@@ -27,7 +28,7 @@ import { forEachIndex, forEachItem } from './pause.js';
  *   column with its first record, which may be a header; the counts are without it
  */
 
-const INDEX_NAMES = ['', 'id', 'index', '#', 'no', 'nr', 'row', 'unnamed: 0'];
+const INDEX_NAMES = DATA_WORDS.index;
 const PREVIEW_ROWS = 6;
 
 /**

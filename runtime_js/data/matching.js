@@ -1,5 +1,6 @@
 // Which columns of a table feed which input of an entry. Mirrors matching.py.
 
+import DATA_WORDS from '../../runtime_py/wgcc_runtime/tables/data_words.json' with { type: 'json' };
 import { byCodePoints, firstOf } from './classes.js';
 import { firstName } from './columns.js';
 import { forEachItem } from './pause.js';
@@ -9,7 +10,7 @@ import { listedNames, shown } from './source.js';
 /** @import { EntryForm, Port } from './form.js' */
 /** @import { Options } from './options.js' */
 
-const TARGET_NAMES = ['target', 'label', 'class', 'y', 'species', 'category'];
+const TARGET_NAMES = DATA_WORDS.target;
 
 /** Columns by input, and the input that is the target, if the entry has one. */
 export class Matching {

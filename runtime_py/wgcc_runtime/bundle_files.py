@@ -40,15 +40,31 @@ def open_bundle(path: str | Path) -> Read:
         raise WgccError("bundle", f"cannot read {root}: {error}") from None
 
 
+def read_forms(read: Read, kernel: Kernel) -> list[str]:
+    """The text of a kernel and, if it has one, its form for devices with subgroups."""
+    form = read_subgroups(read, kernel)
+    return [read_kernel(read, kernel), *([] if form is None else [form])]
+
+
 def read_kernel(read: Read, kernel: Kernel) -> str:
     """The WGSL text of a kernel, refused if the digest of its code is not the one in the plan."""
-    name = f"kernels/{kernel.file}"
+    return _read_code(read, f"kernels/{kernel.file}", kernel, kernel.sha256)
+
+
+def read_subgroups(read: Read, kernel: Kernel) -> str | None:
+    """Its form for devices with subgroups, if it has one."""
+    if kernel.subgroups is None:
+        return None
+    return _read_code(read, f"subgroups/{kernel.file}", kernel, kernel.subgroups)
+
+
+def _read_code(read: Read, name: str, kernel: Kernel, digest: str) -> str:
     data = _read(read, name, MAX_KERNEL_BYTES)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         raise WgccError("bundle", f"{name} is not UTF-8 text", kernel.file) from None
-    _check_digest(name, code_digest(text), kernel.sha256)
+    _check_digest(name, code_digest(text), digest)
     return text
 
 

@@ -12,7 +12,6 @@ from wgcc_runtime.errors import WgccError
 from wgcc_runtime.gpu_errors import gpu_errors, quiet_drivers, wgpu
 from wgcc_runtime.limits import limits_of
 from wgcc_runtime.plan import Plan
-from wgcc_runtime.subgroups import PROBE, with_subgroups
 
 # The best adapter first. OpenGL is a last resort: it lacks parts of WebGPU.
 _KINDS = ("DiscreteGPU", "IntegratedGPU", "VirtualGPU", "Unknown", "CPU")
@@ -24,12 +23,28 @@ _ALIASES = {"lavapipe": "llvmpipe", "cpu": "llvmpipe"}
 DEFAULT_PROFILE = "gpu"
 # The prefix of the name of a profile that `wgcc tune` makes for an adapter.
 TUNED = "tuned_"
-# What wgpu and WebGPU call the feature; what turns its use off; what browsers want in a kernel
-# that uses it, and wgpu refuses.
+# What browsers want in a kernel with subgroup operations, and wgpu may refuse.
+DIRECTIVE = "enable subgroups;\n"
+_DIRECTIVES = (DIRECTIVE, "")
+# What wgpu and WebGPU call the feature; what turns its use off.
 _SUBGROUPS = ("subgroup", "subgroups")
 SUBGROUPS_VARIABLE = "WGCC_SUBGROUPS"
 _OFF = ("0", "off", "false", "no")
-_DIRECTIVES = ("enable subgroups;\n", "")
+# The smallest kernel with the operations that kernels use.
+PROBE = """
+var<workgroup> found: array<f32, 64>;
+
+@compute @workgroup_size(64)
+fn main(
+  @builtin(subgroup_invocation_id) id: u32,
+  @builtin(subgroup_size) size: u32,
+  @builtin(local_invocation_index) lane: u32,
+) {
+  let whole = subgroupAll(subgroupBallot(true)[id / 32u] != 0u);
+  let near = subgroupShuffleXor(f32(lane), 1u);
+  found[lane] = select(subgroupShuffle(near, id % size), near, whole);
+}
+"""
 NO_ADAPTER = (
     "no WebGPU adapter was found. With a GPU: install its Vulkan driver. Without: bundles run as "
     "WebAssembly, unless they were built with --no-twin; a software adapter works too (Debian, "
@@ -54,6 +69,10 @@ class Device:
     @property
     def has_subgroups(self) -> bool:
         return self.subgroups is not None
+
+    def with_directive(self, text: str) -> str:
+        """A kernel with subgroup operations, as this device wants it."""
+        return text.replace(DIRECTIVE, self.subgroups or "", 1)
 
     @property
     def queue(self) -> Any:
@@ -95,7 +114,7 @@ def _directive(gpu: Any) -> str | None:
 def _compiles(gpu: Any, directive: str) -> bool:
     try:
         with gpu_errors("a kernel with subgroup operations"):
-            module = gpu.create_shader_module(code=directive + with_subgroups(PROBE))
+            module = gpu.create_shader_module(code=directive + PROBE)
             stage = {"module": module, "entry_point": "main"}
             gpu.create_compute_pipeline(layout="auto", compute=stage)
     except WgccError as error:

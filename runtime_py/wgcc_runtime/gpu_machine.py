@@ -18,7 +18,6 @@ from wgcc_runtime.machine import GRADIENTS
 from wgcc_runtime.plan import Binding, Dispatch, Plan, Tensor
 from wgcc_runtime.readback import Readback
 from wgcc_runtime.repeats import run_order
-from wgcc_runtime.subgroups import with_subgroups
 
 # Copies to the host go through one buffer of at most this size.
 READ_BYTES = 16 << 20
@@ -183,16 +182,10 @@ class GpuMachine:
     def _make_pipeline(self, index: int) -> Any:
         gpu, kernel = self.device.gpu, self.plan.kernels[index]
         with gpu_errors(f"the kernel `{kernel.name}`"):
-            module = gpu.create_shader_module(code=self._code(index), label=kernel.name)
+            module = gpu.create_shader_module(code=self.sources[index], label=kernel.name)
             layout = gpu.create_pipeline_layout(bind_group_layouts=[self._layout(kernel.access)])
             stage = {"module": module, "entry_point": kernel.entry}
             return gpu.create_compute_pipeline(layout=layout, compute=stage, label=kernel.name)
-
-    def _code(self, index: int) -> str:
-        """The text of a kernel, with reductions as the device does them best."""
-        text, directive = self.sources[index], self.device.subgroups
-        changed = text if directive is None else with_subgroups(text)
-        return text if changed == text else f"{directive}{changed}"
 
     def _group(self, access: tuple[str, ...], bindings: Sequence[Binding]) -> Any:
         """A bind group of ranges of the plan's buffers."""

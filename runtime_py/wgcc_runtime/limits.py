@@ -5,22 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wgcc_runtime.plan import Plan
+from wgcc_runtime.tables import table
 
-DEFAULT_LIMITS = {
-    "maxBindGroups": 4,
-    "maxBindingsPerBindGroup": 1000,
-    "maxBufferSize": 256 << 20,
-    "maxStorageBufferBindingSize": 128 << 20,
-    "maxStorageBuffersPerShaderStage": 8,
-    "maxUniformBuffersPerShaderStage": 12,
-    "maxComputeWorkgroupStorageSize": 16384,
-    "maxComputeInvocationsPerWorkgroup": 256,
-    "maxComputeWorkgroupSizeX": 256,
-    "maxComputeWorkgroupSizeY": 256,
-    "maxComputeWorkgroupSizeZ": 64,
-    "maxComputeWorkgroupsPerDimension": 65535,
-    "minStorageBufferOffsetAlignment": 256,
-}
+DEFAULT_LIMITS: dict[str, int] = table("webgpu_limits")
 
 
 def limits_of(plan: Plan) -> dict[str, int]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from wgcc_runtime.bundle_files import Read, open_bundle, read_kernel, read_twin
+from wgcc_runtime.bundle_files import Read, open_bundle, read_kernel, read_subgroups, read_twin
 from wgcc_runtime.choice import WASM, choose
 from wgcc_runtime.device import DEFAULT_PROFILE, open_device
 from wgcc_runtime.errors import WgccError, WgccWarning
@@ -16,7 +16,7 @@ from wgcc_runtime.forked import check_process
 from wgcc_runtime.gpu_machine import GpuMachine
 from wgcc_runtime.machine import Machine
 from wgcc_runtime.model import Model
-from wgcc_runtime.plan import MAX_PLAN_BYTES, Plan, read_plan
+from wgcc_runtime.plan import MAX_PLAN_BYTES, Kernel, Plan, read_plan
 from wgcc_runtime.thread_count import choose_threads
 from wgcc_runtime.threefry import checked_seed
 from wgcc_runtime.twin_form import check_twin_form
@@ -95,14 +95,23 @@ def _gpu_machine(
     read: Read, plan: Plan, max_bytes: int, device: Any, profile: str | None
 ) -> GpuMachine:
     _check_bytes(sum(buffer.bytes for buffer in plan.buffers), max_bytes, " on the GPU")
-    sources = [read_kernel(read, kernel) for kernel in plan.kernels]
-    for kernel, source in zip(plan.kernels, sources, strict=True):
-        guard_wgsl(source, kernel.file)
+    sources = [_guarded(read_kernel(read, kernel), kernel) for kernel in plan.kernels]
     if profile is not None and profile not in (DEFAULT_PROFILE, *plan.profiles):
         known = ", ".join(sorted({DEFAULT_PROFILE, *plan.profiles}))
         raise WgccError("name", f"the bundle has no profile `{profile}`; there are: {known}")
     opened = open_device(device, plan)
+    if opened.has_subgroups:
+        forms = [read_subgroups(read, kernel) for kernel in plan.kernels]
+        sources = [
+            source if form is None else opened.with_directive(_guarded(form, kernel))
+            for kernel, source, form in zip(plan.kernels, sources, forms, strict=True)
+        ]
     return GpuMachine(opened, plan, sources, profile or opened.profile_in(plan))
+
+
+def _guarded(source: str, kernel: Kernel) -> str:
+    guard_wgsl(source, kernel.file)
+    return source
 
 
 def _twin_machine(read: Read, plan: Plan, max_bytes: int, threads: int | None) -> WasmMachine:

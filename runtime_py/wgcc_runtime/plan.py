@@ -69,6 +69,7 @@ class Kernel:
     entry: str
     workgroup: tuple[int, int, int]
     access: tuple[str, ...]
+    subgroups: str | None = None  # digest of its form for subgroups, unless it was edited
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +292,7 @@ def _plan(raw: dict[str, Any]) -> Plan:
         limits=raw["requires"]["limits"],
         buffers=tuple(Buffer(**spec) for spec in raw["buffers"]),
         tensors=tensors,
-        kernels=tuple(_kernel(spec) for spec in raw["kernels"]),
+        kernels=tuple(_kernel(spec, raw.get("edited", {})) for spec in raw["kernels"]),
         entries={name: _entry(name, spec, tensors) for name, spec in raw["entries"].items()},
         profiles={
             name: {entry: tuple(map(_replacement, items)) for entry, items in spec.items()}
@@ -315,15 +316,13 @@ def _tensor(name: str, spec: Mapping[str, Any]) -> Tensor:
     return Tensor(name, spec["dtype"], tuple(spec["shape"]), *place, trainable, init, any_float)
 
 
-def _kernel(spec: Mapping[str, Any]) -> Kernel:
+def _kernel(spec: Mapping[str, Any], edited: Mapping[str, str]) -> Kernel:
     x, y, z = spec["workgroup"]
     return Kernel(
-        name=spec["name"],
-        file=spec["file"],
-        sha256=spec["sha256"],
-        entry=spec["entry"],
+        **{name: spec[name] for name in ("name", "file", "sha256", "entry")},
         workgroup=(x, y, z),
         access=tuple(spec["access"]),
+        subgroups=None if f"kernels/{spec['file']}" in edited else spec.get("subgroups"),
     )
 
 

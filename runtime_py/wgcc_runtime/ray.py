@@ -173,7 +173,7 @@ def _packed(bundle: str | Path) -> bytes:
     read, stream = open_bundle(bundle), io.BytesIO()
     plan = load_plan(bundle)
     names = ["plan.json", "weights.safetensors", "constants.safetensors"]
-    names += [f"kernels/{kernel.file}" for kernel in plan.kernels]
+    names += [f"{folder}/{k.file}" for k in plan.kernels for folder in ("kernels", "subgroups")]
     names += [plan.twin.file] if plan.twin else []
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in names:

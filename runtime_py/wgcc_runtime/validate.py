@@ -26,31 +26,19 @@ from wgcc_runtime.plan import (
 )
 from wgcc_runtime.plan_exchange import check_exchange
 from wgcc_runtime.repeats import times_run
+from wgcc_runtime.tables import table
 
 MAX_DISPATCHES = 10_000
 # Of one call, all rounds counted.
 MAX_RUN = 1_000_000
 # WebGPU's unit for the size of uniform bindings.
 UNIFORM_BYTES = 16
-LASTING = ("param", "state", "constant")
+LASTING: list[str] = table("plan_roles")["lasting"]
 # Roles of buffers that tensors may be stored in: looking for a NaN clears others. Inputs of one
 # element are stored among the state's.
-STORED_IN = {
-    "param": ("params",),
-    "state": ("state",),
-    "constant": ("constant",),
-    "input": ("input", "state"),
-}
+STORED_IN: dict[str, list[str]] = table("plan_roles")["stored"]
 # Buffer roles behind each figure of `memory`.
-MEMORY_ROLES = {
-    "params": ("params",),
-    "state": ("state",),
-    "grads": ("grads",),
-    "temps": ("temp", "counter"),
-    "constants": ("constant",),
-    "io": ("input", "output"),
-    "copies": ("copies",),
-}
+MEMORY_ROLES: dict[str, list[str]] = table("plan_roles")["memory"]
 
 
 def validate(plan: Plan) -> None:

@@ -10,11 +10,9 @@ from __future__ import annotations
 import re
 
 from wgcc_runtime.errors import WgccError
+from wgcc_runtime.tables import table
 
-MAX_NESTING = 256
-MAX_OPERATORS = 1024
-MAX_ELSE = 1024
-MAX_STATEMENTS = 10_000
+MAX: dict[str, int] = table("wgsl_guard")
 
 # A line comment ends with its line; WGSL has seven line breaks.
 _COMMENTS = re.compile("//[^\n\v\f\r\x85\u2028\u2029]*|/\\*.*?\\*/", re.DOTALL)
@@ -31,10 +29,10 @@ def guard_wgsl(source: str, file: str) -> None:
         deepest = max(deepest, depth)
     statements = re.split(r"[;{}]", text)
     for found, most, what in (
-        (deepest, MAX_NESTING, "nested brackets"),
-        (max(map(_operators, statements)), MAX_OPERATORS, "operators in one statement"),
-        (len(re.findall(r"\belse\b", text)), MAX_ELSE, "else branches"),
-        (len(statements), MAX_STATEMENTS, "statements"),
+        (deepest, MAX["nesting"], "nested brackets"),
+        (max(map(_operators, statements)), MAX["operators"], "operators in one statement"),
+        (len(re.findall(r"\belse\b", text)), MAX["else"], "else branches"),
+        (len(statements), MAX["statements"], "statements"),
     ):
         if found > most:
             text = f"kernels/{file} has {found} {what}; at most {most} are passed to the GPU driver"
@@ -43,4 +41,4 @@ def guard_wgsl(source: str, file: str) -> None:
 
 def _operators(statement: str) -> int:
     # A short statement cannot have too many.
-    return len(_OPERATORS.findall(statement)) if len(statement) > MAX_OPERATORS else 0
+    return len(_OPERATORS.findall(statement)) if len(statement) > MAX["operators"] else 0

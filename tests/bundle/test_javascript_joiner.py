@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from wgcc.bundle.javascript import strip_javascript
 from wgcc.bundle.join import join_modules
 from wgcc.bundle.modules import JoinError
 from wgcc.bundle.runtime_js import FILES, readable_files, runtime_modules
-from wgcc.bundle.strip import strip_javascript
 
 CORE = """// The whole.
 
@@ -91,7 +91,7 @@ def test_other_files_are_imported_from_where_they_are() -> None:
 
 def test_json_becomes_a_constant_without_its_prose() -> None:
     part = join()["parts/part.js"]
-    assert 'const settings = {\n  "name": "two",\n  "list": [\n' in part
+    assert 'const settings = {\n  name: "two",\n  list: [\n' in part
     assert "for readers" not in part
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,16 +16,38 @@ from adapters import ROOT
 from building import build
 from cli_runs import run
 from tint_compiler import compile_all
-from web_stacks import build_web, run_job, run_node
+from web_stacks import build_web, run_job
 from wgcc.access.model import access_of
-from wgcc_runtime import gpu_machine
-from wgcc_runtime.device import SUBGROUPS_VARIABLE
-from wgcc_runtime.subgroups import PROBE, with_subgroups
+from wgcc.backends.wgsl.print_tree import print_module
+from wgcc.bundle.edited import with_edits
+from wgcc.bundle.plan import plan_text
+from wgcc.kernel.parse import parse_module
+from wgcc.kernel.rewrite.subgroups import UNROLLED, with_subgroups
+from wgcc_runtime import loader
+from wgcc_runtime.bundle_files import Read, read_kernel
+from wgcc_runtime.device import DIRECTIVE, PROBE, SUBGROUPS_VARIABLE
+from wgcc_runtime.plan import Kernel, read_plan
+from wgcc_runtime.wgsl_code import code_digest
 
 MODEL = ROOT / "tests" / "kernels" / "subgroups.wg"
 GOLDEN = sorted((ROOT / "tests" / "golden").glob("*/kernels/*.wgsl"))
-DIRECTIVE = "enable subgroups;\n"
 STEPS = 6
+# The smallest kernel with such a reduction.
+REDUCTION = """
+const LANES = 64u;
+var<workgroup> found: array<f32, LANES>;
+
+@compute @workgroup_size(LANES)
+fn main(@builtin(local_invocation_index) lane: u32) {
+  found[lane] = f32(lane);
+  for (var half = LANES / 2u; half > 0u; half /= 2u) {
+    workgroupBarrier();
+    if (lane < half) { found[lane] = found[lane] + found[lane + half]; }
+  }
+  workgroupBarrier();
+  let sum = found[0];
+}
+"""
 
 Change = Callable[[str], str]
 Bits = dict[str, bytes]
@@ -72,21 +95,35 @@ def bits(bundle: Path, adapter: str, steps: int, *entries: str) -> tuple[bool, B
         return model.has_subgroups, {name: array.tobytes() for name, array in found.items()}
 
 
+def form_of(text: str, unrolled: tuple[int, ...] = UNROLLED) -> str:
+    """The kernel for devices with subgroups."""
+    form = with_subgroups(parse_module(text), unrolled)
+    assert form is not None
+    return print_module(form) + "\n"
+
+
+def run_forms(patch: pytest.MonkeyPatch, change: Change) -> None:
+    """Let the runtime run other forms of kernels that reduce."""
+
+    def changed(read: Read, kernel: Kernel) -> str | None:
+        return change(read_kernel(read, kernel)) if kernel.subgroups else None
+
+    patch.setattr(loader, "read_subgroups", changed)
+
+
 def unrolled(text: str) -> str:
     """Loads are written out for the small subgroups of software adapters, as for 32 elsewhere."""
-    return with_subgroups(text, (8, 4))
+    return form_of(text, (8, 4))
 
 
 def partial(text: str) -> str:
     """As if invocations of subgroups were missing."""
-    return with_subgroups(text).replace("subgroupAll(whole && block >= 4u)", "false")
+    return form_of(text).replace("subgroupAll(whole && block >= 4u)", "false")
 
 
 def scattered(text: str) -> str:
     """Lanes in another order than invocations of subgroups."""
-    changed = with_subgroups(text)
-    if changed == text:
-        return text
+    changed = form_of(text)
     size = re.search(r"@workgroup_size\((\w+)\)", text)
     assert size
     changed = changed.replace("local_invocation_index) lane:", "local_invocation_index) index:")
@@ -102,7 +139,7 @@ def test_bits_are_those_of_the_barrier_form(
     changes: tuple[Change, ...] = (unrolled, partial, scattered)
     for change in changes:
         with monkeypatch.context() as patch:
-            patch.setattr(gpu_machine, "with_subgroups", change)
+            run_forms(patch, change)
             changed = bits(bundle, adapter, 0, "rows", "columns")[1]
         assert changed == {name: found[name] for name in changed}, change.__name__
     monkeypatch.setenv(SUBGROUPS_VARIABLE, "0")
@@ -117,9 +154,7 @@ def test_a_wrong_shuffle_is_noticed(
 ) -> None:
     """Else the test above would show nothing."""
     _, found = bits(bundle, adapter, 0, "columns")
-    monkeypatch.setattr(
-        gpu_machine, "with_subgroups", lambda text: with_subgroups(text).replace(*wrong)
-    )
+    run_forms(monkeypatch, lambda text: form_of(text).replace(*wrong))
     assert bits(bundle, adapter, 0, "columns")[1] != found
 
 
@@ -128,7 +163,7 @@ def test_every_reduction_has_one_barrier(reducing: list[Path]) -> None:
     assert len(reducing) >= 20
     for path in reducing:
         text = path.read_text(encoding="utf-8")
-        changed = with_subgroups(text)
+        changed = form_of(text)
         assert "half /= 2u" not in changed, path
         before, after = (access_of(one, (1, 1, 1)) for one in (text, changed))
         reductions = text.count("half /= 2u")
@@ -146,7 +181,7 @@ def test_tint_accepts_every_kernel(reducing: list[Path], tmp_path: Path) -> None
             text = path.read_text(encoding="utf-8")
             if ("enable f16;" in text) == halves:
                 written.append(tmp_path / f"{i}.wgsl")
-                written[-1].write_text(DIRECTIVE + with_subgroups(text), encoding="utf-8")
+                written[-1].write_text(form_of(text), encoding="utf-8")
         found = compile_all(written, halves, subgroups=True)
         assert written and not any(found.values()), found
 
@@ -158,18 +193,38 @@ def test_naga_accepts_every_golden_kernel(reducing: list[Path]) -> None:
     gpu = adapter.request_device_sync(required_features=["subgroup", "shader-f16"])
     for path in reducing:
         if path in GOLDEN:
-            module = gpu.create_shader_module(code=with_subgroups(path.read_text(encoding="utf-8")))
+            text = form_of(path.read_text(encoding="utf-8")).replace(DIRECTIVE, "")
+            module = gpu.create_shader_module(code=text)
             stage = {"module": module, "entry_point": "main"}
             gpu.create_compute_pipeline(layout="auto", compute=stage)
 
 
-def test_pages_write_the_same_text(reducing: list[Path]) -> None:
-    texts = [PROBE, *(path.read_text(encoding="utf-8") for path in (*reducing, *GOLDEN))]
-    changed = [with_subgroups(text) for text in texts]
-    wanted = [
-        new if new == old else DIRECTIVE + new for old, new in zip(texts, changed, strict=True)
-    ]
-    assert run_node("subgroups.mjs", data=texts) == wanted
+def test_a_bundle_has_both_forms(bundle: Path, reducing: list[Path]) -> None:
+    plan = json.loads((bundle / "plan.json").read_text())
+    names = {path.name for path in reducing if path.is_relative_to(bundle)}
+    assert names == {path.name for path in bundle.glob("subgroups/*")}
+    assert names == {kernel["file"] for kernel in plan["kernels"] if "subgroups" in kernel}
+    for kernel in plan["kernels"]:
+        if kernel["file"] in names:
+            form = (bundle / "subgroups" / kernel["file"]).read_text()
+            plain = (bundle / "kernels" / kernel["file"]).read_text()
+            assert parse_module(form) == with_subgroups(parse_module(plain))
+            assert kernel["subgroups"] == code_digest(form)
+
+
+def test_an_edited_kernel_runs_as_it_was_edited(bundle: Path) -> None:
+    raw = json.loads((bundle / "plan.json").read_text())
+    first = next(kernel for kernel in raw["kernels"] if "subgroups" in kernel)
+    path = f"kernels/{first['file']}"
+    edited = with_edits(raw, {path: (bundle / path).read_text() + "const OWN = 1u;\n"})
+    plan = read_plan(plan_text(edited).encode())
+    (kernel,) = (kernel for kernel in plan.kernels if kernel.file == first["file"])
+    assert kernel.subgroups is None and sum(k.subgroups is not None for k in plan.kernels) > 3
+
+
+def test_pages_try_the_same_kernel() -> None:
+    text = (ROOT / "runtime_js" / "inspect" / "subgroups.js").read_text()
+    assert f"`{DIRECTIVE.strip()}{PROBE}`" in text
 
 
 @pytest.mark.parametrize(
@@ -177,22 +232,21 @@ def test_pages_write_the_same_text(reducing: list[Path]) -> None:
     [
         ("LANES = 64u", "LANES = 48u"),
         ("array<f32, LANES>", "array<f32, 64>"),
-        ("half /= 2u", "half = half / 2u"),
+        ("lane < half", "lane <= half"),
         ("fn main(", "fn start("),
     ],
 )
-def test_a_kernel_that_somebody_changed_stays_as_it_is(change: tuple[str, str]) -> None:
-    text = PROBE.replace(*change)
-    assert text != PROBE and with_subgroups(PROBE) != PROBE
-    assert with_subgroups(text) == text
-    assert run_node("subgroups.mjs", data=[text]) == [text]
+def test_only_known_reductions_are_rewritten(change: tuple[str, str]) -> None:
+    text = REDUCTION.replace(*change)
+    assert text != REDUCTION and with_subgroups(parse_module(REDUCTION))
+    assert with_subgroups(parse_module(text)) is None
 
 
 def test_a_driver_that_refuses_them_gets_the_barrier_form(
     bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "wgcc_runtime.device.PROBE", PROBE.replace("let sum", "let sum = no; let x")
+        "wgcc_runtime.device.PROBE", PROBE.replace("let near", "let near = no; let")
     )
     with wgcc_runtime.load(bundle, device="llvmpipe") as model:
         assert not model.has_subgroups

@@ -73,6 +73,11 @@ INSIDE = {
     "wgcc/elaborate": ELABORATE_ROWS,
     "wgcc/backends/wasm": WASM_ROWS,
 }
+# Who names a back end: the compiler, what is written to bundles, and commands that show it.
+NAMES_BACKENDS = {
+    "wgsl": r"wgcc/(bundle/kernels|cli/commands/show/kernel_facts)\.py",
+    "wasm": r"wgcc/(bundle/plan|cli/commands/show/subject|compiler)\.py",
+}
 # Third-party packages of the compiler, and the only places that may import them.
 ONLY_IN = {
     "lark": r"wgcc/syntax/\w+\.py",
@@ -131,6 +136,16 @@ def imports_point_down_inside_parts(tree: Tree) -> Iterator[Problem]:
                 other = name.removeprefix(prefix).split(".")[0] if name.startswith(prefix) else own
                 if other != own and height.get(other, len(rows)) >= height[own]:
                     yield Problem(module, line, f"{own} must not import {name}")
+
+
+def few_modules_name_a_back_end(tree: Tree) -> Iterator[Problem]:
+    for backend, allowed in NAMES_BACKENDS.items():
+        for module in tree.python("wgcc"):
+            if module.startswith(f"wgcc/backends/{backend}/") or re.fullmatch(allowed, module):
+                continue
+            for line, name in tree.imports(module):
+                if name.startswith(f"wgcc.backends.{backend}"):
+                    yield Problem(module, line, f"only {allowed} may import {name}")
 
 
 def no_list_of_ops_outside_the_ops(tree: Tree) -> Iterator[Problem]:

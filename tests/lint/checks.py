@@ -10,6 +10,7 @@ from lint.tree import Problem, Tree
 CHECKS = (
     architecture.imports_point_down,
     architecture.imports_point_down_inside_parts,
+    architecture.few_modules_name_a_back_end,
     architecture.no_list_of_ops_outside_the_ops,
     architecture.third_party_packages_are_imported_in_one_place,
     architecture.runtime_stands_alone,

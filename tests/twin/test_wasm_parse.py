@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from op_samples import build, pattern_of
-from wgcc.kernel.parse import WgslError, parse_expression, parse_functions, parse_statements
+from wgcc.kernel.parse import parse_expression, parse_functions, parse_statements
+from wgcc.kernel.tokenize import WgslError
 from wgcc.kernel.tree import (
     Assign,
     Binary,

@@ -1,7 +1,4 @@
 // Tables of the JavaScript runtime that Python's has too, as JSON.
-import { DEFAULT_LIMITS } from '../../runtime_js/check/limits.js';
-import { LASTING_ROLES, MEMORY_ROLES, STORED_IN } from '../../runtime_js/check/validate.js';
-import * as guard from '../../runtime_js/check/wgsl_guard.js';
 import { CALLER_TYPES, INTEGER_RANGES } from '../../runtime_js/core/arrays.js';
 import { CANDIDATE, DEFAULT_PROFILE, TUNED } from '../../runtime_js/core/device.js';
 import { elementBytes, WORD_BYTES } from '../../runtime_js/core/plan.js';
@@ -13,7 +10,6 @@ import { STORED_TYPES } from '../../runtime_js/files/safetensors.js';
 const namesOf = types =>
   Object.fromEntries(Object.entries(types).map(([key, { name }]) => [key, name]));
 const STATE_NAMES = ['opt/adam/exp_avg/l1.w', 'opt/adam/step', 'rng/seed', 'opt', 'opt.w', 'l1.w'];
-const { MAX_ELSE, MAX_NESTING, MAX_OPERATORS, MAX_STATEMENTS } = guard;
 process.stdout.write(
   JSON.stringify({
     wordBytes: WORD_BYTES,
@@ -22,10 +18,6 @@ process.stdout.write(
     ),
     callerTypes: namesOf(CALLER_TYPES),
     integerRanges: INTEGER_RANGES,
-    limits: DEFAULT_LIMITS,
-    memoryRoles: MEMORY_ROLES,
-    storedIn: STORED_IN,
-    lastingRoles: LASTING_ROLES,
     draws: Object.keys(DRAWS),
     storedTypes: namesOf(STORED_TYPES),
     optimizerState: Object.fromEntries(STATE_NAMES.map(name => [name, isOptimizerState(name)])),
@@ -33,6 +25,5 @@ process.stdout.write(
     defaultProfile: DEFAULT_PROFILE,
     tuned: TUNED,
     candidate: CANDIDATE,
-    guard: { MAX_ELSE, MAX_NESTING, MAX_OPERATORS, MAX_STATEMENTS },
   }),
 );

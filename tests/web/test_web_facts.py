@@ -17,15 +17,13 @@ from wgcc_runtime import (
     arrays,
     device,
     initial,
-    limits,
     plan,
-    validate,
     values,
     weights,
-    wgsl_guard,
 )
 from wgcc_runtime.data import numbers
 from wgcc_runtime.schema import plan_schema
+from wgcc_runtime.tables import TABLES
 
 # The numpy type of each of JavaScript's arrays.
 NUMPY = {
@@ -67,12 +65,15 @@ def test_element_types(facts: dict[str, Any]) -> None:
     assert list(for_callers) == list(in_memory) == dtypes["enum"]
 
 
-def test_roles_and_limits(facts: dict[str, Any]) -> None:
-    assert facts["limits"] == limits.DEFAULT_LIMITS
-    assert facts["memoryRoles"] == {k: list(v) for k, v in validate.MEMORY_ROLES.items()}
-    assert facts["storedIn"] == {k: list(v) for k, v in validate.STORED_IN.items()}
-    assert facts["lastingRoles"] == list(validate.LASTING)
-    assert facts["guard"] == {name: getattr(wgsl_guard, name) for name in facts["guard"]}
+def test_tables_are_read_in_both_languages() -> None:
+    """Limits, roles, words and problems stand in one file each."""
+    modules = "".join(runtime_modules().values())
+    python = "".join(path.read_text("utf-8") for path in TABLES.parent.rglob("*.py"))
+    tables = [path.stem for path in sorted(TABLES.glob("*.json"))]
+    assert len(tables) >= 5
+    for name in tables:
+        assert f"wgcc_runtime/tables/{name}.json' with" in modules, name
+        assert f'table("{name}")' in python, name
 
 
 def test_files_and_draws(facts: dict[str, Any]) -> None:
@@ -115,10 +116,7 @@ def test_error_codes() -> None:
 
 
 def test_missing_cells() -> None:
-    """The same words in both languages, and in the documentation."""
-    text = runtime_modules()["data/cells.js"]
-    body = re.search(r"const MISSING = new Set\(\s*\[(.*?)\]", text, re.DOTALL)
-    assert body and set(re.findall(r"'([^']*)'", body[1])) == numbers.MISSING
+    """The words of the table are those of the documentation."""
     page = (ROOT / "wgcc" / "DATA.md").read_text(encoding="utf-8")
     rule = page.partition("**Missing cells.**")[2].partition(". The row")[0]
     assert set(re.findall(r"`([^`]+)`", rule)) == numbers.MISSING - {""}

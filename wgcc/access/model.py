@@ -14,7 +14,8 @@ from wgcc.access.expressions import Counts, Machine
 from wgcc.access.registers import live_registers
 from wgcc.access.run import run_workgroup
 from wgcc.access.traffic import SECTOR, SharedSite, Site
-from wgcc.kernel.parse import WgslError, parse_module
+from wgcc.kernel.parse import parse_module
+from wgcc.kernel.tokenize import WgslError
 from wgcc.kernel.tree import Module
 
 Size = tuple[int, int, int]

@@ -6,7 +6,6 @@ from wgcc.access.expressions import Frame, Machine
 from wgcc.access.values import FLOAT, MAYBE, Ids, Value, chosen, known, words, zero_of
 from wgcc.kernel.tree import (
     Assign,
-    Binary,
     Element,
     Expr,
     FunctionDef,
@@ -18,6 +17,7 @@ from wgcc.kernel.tree import (
     Return,
     Run,
     Statement,
+    counted,
 )
 from wgcc.lazy_numpy import Array, np
 
@@ -168,30 +168,26 @@ def _loop(machine: Machine, loop: Loop) -> None:
     machine.frame.scopes.append({})
     for statement in loop.before:
         _statement(machine, statement)
-    counted = _counted(machine, loop)
+    head = _head_of(machine, loop)
     before = machine.mask
-    if counted is None:
+    if head is None:
         _open_loop(machine, loop)
     else:
-        _counted_loop(machine, loop, *counted)
+        _counted_loop(machine, loop, *head)
     machine.frame.scopes.pop()
     machine.mask = before & ~machine.frame.gone
 
 
-def _counted(machine: Machine, loop: Loop) -> tuple[str, Value, Value, Value] | None:
+def _head_of(machine: Machine, loop: Loop) -> tuple[str, Value, Value, Value] | None:
     """(variable, first, end, step) of `for (var i = first; i < end; i += step)`."""
-    match loop:
-        case Loop(
-            (Let(name),),
-            Binary("<", Name(tested), end),
-            (Assign(Name(changed), Binary("+", Name(added), step)),),
-        ) if name == tested == changed == added:
-            first = machine.frame.get(name)
-            limit, stride = machine.value(end), machine.value(step)
-            if isinstance(first, Ids) or isinstance(limit, Ids):
-                return None
-            return name, first, limit, stride
-    return None
+    head = counted(loop)
+    if head is None:
+        return None
+    name, _, end, step = head
+    first, limit, stride = machine.frame.get(name), machine.value(end), machine.value(step)
+    if isinstance(first, Ids) or isinstance(limit, Ids):
+        return None
+    return name, first, limit, stride
 
 
 def _counted_loop(

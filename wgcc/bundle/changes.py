@@ -38,14 +38,14 @@ def make_changes(session: Session, before: Mapping[str, Array], entry: str) -> d
     largest: dict[str, float] = {}
     for name in names:
         largest[_kind(name)] = max(sizes[name], largest.get(_kind(name), 0.0))
-    found = {}
+    facts = {}
     for name in names:
         rounding = ROUNDING * float(np.abs(_wide(written[name])).mean())
         peak = PEAK * float(np.abs(changes[name]).max())
         scale = max(sizes[name], NEGLIGIBLE * largest[_kind(name)], rounding, peak)
         if 0 < scale < float("inf"):
-            found[name] = _facts(changes[name], sizes[name], scale)
-    return {"tolerance": TOLERANCE[program.precision], "tensors": found}
+            facts[name] = _facts(changes[name], sizes[name], scale)
+    return {"tolerance": TOLERANCE[program.precision], "tensors": facts}
 
 
 # What optimizers store that divide a gradient by its size, and what follows from that quotient:

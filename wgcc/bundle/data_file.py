@@ -68,8 +68,8 @@ def preparation_text_of(files: Mapping[str, bytes]) -> str | None:
 
 def _metadata(files: Mapping[str, bytes]) -> dict[str, str]:
     header = read_header(files[FILE]) if FILE in files else None
-    found = header.get("__metadata__", {}) if isinstance(header, dict) else {}
-    return found if isinstance(found, dict) else {}
+    metadata = header.get("__metadata__", {}) if isinstance(header, dict) else {}
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def described(plan: Plan, tokenizer: str | None = None) -> dict[str, Any]:
@@ -94,8 +94,8 @@ def _entry(entry: Plan, tensors: Plan) -> dict[str, Any]:
         }
 
     inputs, ranges, rows = ports(entry["inputs"]), entry.get("ranges", {}), entry.get("rows", {})
-    for name, found in ranges.items():
-        inputs[name]["range"] = found
+    for name, allowed in ranges.items():
+        inputs[name]["range"] = allowed
     return {
         "training": entry["training"],
         "inputs": inputs,
@@ -117,8 +117,8 @@ def labelled(
     """The preparation with these names of the target's classes, by their ids."""
     if target is None:
         raise WgError("--labels: the model has no input of classes to learn")
-    found = dict(preparation or {"version": 1, "inputs": {}, "target": target, "missing": "drop"})
-    spec = found["inputs"].get(target, {"kind": "classes"})
+    whole = dict(preparation or {"version": 1, "inputs": {}, "target": target, "missing": "drop"})
+    spec = whole["inputs"].get(target, {"kind": "classes"})
     if spec["kind"] not in ("classes", "one hot"):
         raise WgError(f"--labels: `{target}` is not one of classes")
     known = spec.get("classes", [])
@@ -126,7 +126,7 @@ def labelled(
         text = f"--labels: {len(labels)} names, but there are {len(known)} classes"
         raise WgError(f"{text}: {listed(known)}")
     _check_labels(labels, target, form)
-    return {**found, "inputs": {**found["inputs"], target: {**spec, "classes": list(labels)}}}
+    return {**whole, "inputs": {**whole["inputs"], target: {**spec, "classes": list(labels)}}}
 
 
 def _check_labels(labels: Sequence[str], target: str, form: Mapping[str, Any]) -> None:

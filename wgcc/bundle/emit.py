@@ -40,7 +40,8 @@ def bundle_files(
     large = {WEIGHTS: weights} if isinstance(weights, Pieces) else {}
     inside = None if isinstance(weights, Pieces) else weights
     plan_file, *others = _files_to_run(plan, planned, inside).items()
-    kernels = [(f"kernels/{k.file}", k.text.encode("utf-8")) for k in planned.kernels]
+    texts = [item for kernel in planned.kernels for item in kernel.contents.items()]
+    kernels = [(path, text.encode("utf-8")) for path, text in texts]
     files = dict([plan_file, *kernels, *others, (source, text.encode("utf-8"))])
     if isinstance(program.vocab, TokenFile):
         files[TOKENIZER] = program.vocab.text.encode("utf-8")

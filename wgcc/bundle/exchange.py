@@ -10,15 +10,15 @@ from wgcc.ir.state_names import is_own_state
 from wgcc.schedule.kernel import WORD, Exchange
 
 
-def exchange(graph: Graph, found: Exchange, buffers: Mapping[str, int]) -> dict[str, Any]:
+def exchange(graph: Graph, shared: Exchange, buffers: Mapping[str, int]) -> dict[str, Any]:
     """Gradients to average before a dispatch; outputs and state to average after the call."""
-    if found.why:
-        return {"why": found.why}
+    if shared.why:
+        return {"why": shared.why}
     return {
-        "dispatch": found.dispatch,
+        "dispatch": shared.dispatch,
         "gradients": [
             {"buffer": buffers[p.buffer], "offset": p.offset * WORD, "size": p.count * WORD}
-            for p in found.gradients
+            for p in shared.gradients
         ],
         "outputs": [n for n, v in graph.outputs.items() if v.dtype in FLOATS and v.type.size == 1],
         "state": sorted(_averaged(graph)),

@@ -99,11 +99,11 @@ def _existing(folder: Path, name: str) -> Path | None:
 
 
 def _kept(files: Files, folder: Path, plan: OldPlan) -> dict[str, str]:
-    found = {}
+    kept = {}
     for name, wanted in written_since(folder, plan):
         if not holds(folder, name, files.get(name, b"")):
-            found[name] = _free_name(folder, wanted, files)
-    return found
+            kept[name] = _free_name(folder, wanted, files)
+    return kept
 
 
 def _free_name(folder: Path, wanted: str, files: Files) -> str:

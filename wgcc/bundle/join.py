@@ -91,6 +91,7 @@ class _File:
 
     def __init__(self, name: str, modules: list[Module], targets: Texts, data: Texts) -> None:
         self._name, self._modules, self._targets, self._data = name, modules, targets, data
+        self._constants: set[str] = set()
 
     def text(self, exports: set[str]) -> str:
         self._check_names()
@@ -106,9 +107,9 @@ class _File:
         return "\n\n".join(filter(None, parts)) + "\n"
 
     def _code(self, module: Module) -> str:
-        constants = [
-            f"const {name} = {json_text(self._data[file])};" for name, file in module.data.items()
-        ]
+        new = {name: file for name, file in module.data.items() if name not in self._constants}
+        self._constants |= new.keys()
+        constants = [f"const {name} = {json_text(self._data[file])};" for name, file in new.items()]
         code = module.code(lambda path: f"import('{self._place(path)}')")
         return "\n\n".join([*constants, code])
 
@@ -136,7 +137,7 @@ class _File:
         """A name is declared once, or means the same in all modules."""
         owners: dict[str, str] = {}
         for module in self._modules:
-            claims = {name: module.path for name in (*module.declared, *module.data)}
+            claims = {**dict.fromkeys(module.declared, module.path), **module.data}
             for other, names in module.imports.items():
                 claims |= dict.fromkeys(names, other)
             for name, owner in claims.items():

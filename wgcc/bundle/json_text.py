@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 WIDTH = 100
+_NAME = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
 
 
 def json_text(text: str) -> str:
@@ -25,14 +27,27 @@ def _without_prose(value: Any) -> Any:
 
 
 def _written(value: Any, indent: int) -> str:
-    line = json.dumps(value, ensure_ascii=False)
+    line = _line(value)
     if not isinstance(value, list | dict) or indent + len(line) <= WIDTH:
         return line
     inner = indent + 2
     if isinstance(value, list):
         items = [_written(item, inner) for item in value]
     else:
-        items = [f"{json.dumps(key)}: {_written(item, inner)}" for key, item in value.items()]
+        items = [f"{_key(key)}: {_written(item, inner)}" for key, item in value.items()]
     body = "".join(f"{' ' * inner}{item},\n" for item in items)
     opening, closing = "[]" if isinstance(value, list) else "{}"
     return f"{opening}\n{body}{' ' * indent}{closing}"
+
+
+def _line(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_line, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_key(key)}: {_line(item)}' for key, item in value.items())}}}"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _key(key: str) -> str:
+    """Names need no quotes."""
+    return key if _NAME.fullmatch(key) else json.dumps(key)

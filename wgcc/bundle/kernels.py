@@ -6,10 +6,14 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from wgcc.backends.wgsl.print_tree import print_noted
+from wgcc.kernel.rewrite.subgroups import with_subgroups
 from wgcc.schedule.kernel import GPU, Dispatch, Kernel, Schedule
-from wgcc.schedule.kernels.render import render
+from wgcc.schedule.kernels.render import tree_of
 from wgcc_runtime.wgsl_code import code_digest
 
+# The folder of kernels for devices with subgroup operations, and the digest of one in the plan.
+SUBGROUPS = "subgroups"
 MAX_NAME = 48
 # Windows reserves these file names, with any extension.
 _DEVICE = re.compile(r"con|prn|aux|nul|(com|lpt)\d", re.IGNORECASE)
@@ -19,15 +23,25 @@ LISTED_USES = 4
 
 @dataclass(frozen=True, slots=True)
 class KernelFile:
-    """One `.wgsl` file and the (equal) kernels it serves."""
+    """One `.wgsl` file and the (equal) kernels it serves.
+
+    `subgroups` is its text for devices with subgroup operations, if it reduces.
+    """
 
     name: str
     text: str
     kernels: tuple[Kernel, ...]
+    subgroups: str = ""
 
     @property
     def file(self) -> str:
         return f"{self.name}.wgsl"
+
+    @property
+    def contents(self) -> dict[str, str]:
+        """All files of it, by their paths in a bundle."""
+        forms = {f"kernels/{self.file}": self.text, f"{SUBGROUPS}/{self.file}": self.subgroups}
+        return {path: text for path, text in forms.items() if text}
 
     def record(self) -> dict[str, Any]:
         kernel = self.kernels[0]
@@ -38,6 +52,7 @@ class KernelFile:
             "entry": "main",
             "workgroup": list(kernel.workgroup),
             "access": [binding.access for binding in kernel.bindings],
+            **({SUBGROUPS: code_digest(self.subgroups)} if self.subgroups else {}),
         }
 
 
@@ -52,7 +67,10 @@ def kernel_files(schedule: Schedule) -> tuple[KernelFile, ...]:
     for kernel, used in uses.items():
         dispatch, profile = used[0]
         name = _file_name(dispatch.label, profile, taken)
-        files.append(KernelFile(name, render(kernel, _notes(kernel, used)), (kernel,)))
+        tree, notes = tree_of(kernel), _notes(kernel, used)
+        form = with_subgroups(tree)
+        subgroups = print_noted(form, notes) if form else ""
+        files.append(KernelFile(name, print_noted(tree, notes), (kernel,), subgroups))
     return tuple(files)
 
 

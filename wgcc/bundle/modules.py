@@ -86,8 +86,12 @@ class _Reader:
                 self._read_load(token)
             elif token.depth == 0 and before in (";", "}"):
                 self._read_statement(token)
-            elif token.text in ("import", "export") and before not in (".", "?."):
+            elif token.text in ("import", "export") and not self._is_property(before):
                 raise self._error(token)
+
+    def _is_property(self, before: str) -> bool:
+        """Whether the last name is one of an object: `a.import`, or `{ import: 1 }`."""
+        return before in (".", "?.") or self._next().text == ":"
 
     def read_types(self, comment: Token) -> None:
         """`@import { A, B } from './module.js'`, which is all that the comment says."""

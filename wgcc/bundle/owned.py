@@ -26,6 +26,8 @@ FIXED = (
     "plan.json", WEIGHTS, "constants.safetensors", DATA, "index.js", "kernels.js", "index.d.ts",
     "index.html", "served.html", "wgcc.js", "package.json", "README.md", TWIN,
 )  # fmt: skip
+# Folders of kernels.
+KERNELS = ("kernels", "subgroups")
 _KERNEL = re.compile(r"\w[\w.-]{0,58}\.wgsl")
 _RUNTIME = re.compile(r"\w+\.(css|js|txt)")
 _KEPT = re.compile(r"weights\.trained(-\d+)?\.safetensors")
@@ -51,15 +53,16 @@ def read_old_plan(folder: Path) -> OldPlan | None:
 
 def own_files(folder: Path, plan: OldPlan) -> set[str]:
     """Names of files that a build of this plan writes, whether they are there or not."""
-    found = {*FIXED, *(f"kernels/{name}" for name in _kernels(plan))}
+    kernels = (f"{part}/{name}" for name in _kernels(plan) for part in KERNELS)
+    own = {*FIXED, *kernels}
     runtime = folder / "wgcc"
     if runtime.is_dir() and not runtime.is_symlink():
         # Other versions of wgcc may have had other files here.
         names = (name for name in os.listdir(runtime) if _RUNTIME.fullmatch(name))
-        found |= {f"wgcc/{name}" for name in names}
-    found |= {TOKENIZER} if _has_tokens(plan) else set()
-    found |= {OFFLINE} if _is_offline(folder) else set()
-    return found | {name for name in (_source(plan),) if name}
+        own |= {f"wgcc/{name}" for name in names}
+    own |= {TOKENIZER} if _has_tokens(plan) else set()
+    own |= {OFFLINE} if _is_offline(folder) else set()
+    return own | {name for name in (_source(plan),) if name}
 
 
 def _is_offline(folder: Path) -> bool:
@@ -74,7 +77,7 @@ def is_own_name(name: Any) -> bool:
     if not isinstance(name, str):
         return False
     folder, _, file = name.partition("/")
-    parts = {"kernels": _KERNEL, "wgcc": _RUNTIME}
+    parts = {**dict.fromkeys(KERNELS, _KERNEL), "wgcc": _RUNTIME}
     if folder in parts:
         return not file or bool(parts[folder].fullmatch(file))
     return name in (*FIXED, TOKENIZER, OFFLINE) or bool(

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from wgcc.bundle.javascript import strip_javascript
 from wgcc.bundle.join import join_modules
 from wgcc.bundle.plan import TOKENIZER
-from wgcc.bundle.strip import strip_javascript
 from wgcc.paths import data_dir
 
 # File -> the module that defines its exports; each file after those it imports statically.
@@ -79,11 +79,11 @@ def page_files(folder: Path, entry: str, is_served: bool) -> dict[str, str]:
 
 def _join(page: Mapping[str, str], entry: str) -> dict[str, str]:
     # Only here, because it takes time to import.
-    from wgcc_runtime.data.problems import PROBLEMS_FILE
     from wgcc_runtime.schema import SCHEMA_FILE
+    from wgcc_runtime.tables import TABLES
     from wgcc_runtime.twin_form import FORM_FILE
 
-    data = {file.name: _text(file) for file in (SCHEMA_FILE, FORM_FILE, PROBLEMS_FILE)}
+    data = {file.name: _text(file) for file in (SCHEMA_FILE, FORM_FILE, *TABLES.glob("*.json"))}
     files = {**FILES, PAGE: entry}
     return join_modules({**runtime_modules(), **page}, files, data, {"page": PAGE, "own": PAGE})
 

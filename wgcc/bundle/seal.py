@@ -31,17 +31,17 @@ def seal_text(files: Files) -> str:
     plan = json.loads(files["plan.json"])
     constants = base64_text(files.get("constants.safetensors"))
     sealed = {"bundle": [plan["version"], plan, constants], "kernels": kernel_codes(files)}
-    found = {name: _digest(as_javascript(value).encode()) for name, value in sealed.items()}
+    digests = {name: _digest(as_javascript(value).encode()) for name, value in sealed.items()}
     weights = files.get("weights.safetensors")
     if weights and _is_complete(plan, weights):
-        found["weights"] = _digest(weights)
-    return json.dumps(found, separators=(",", ":"))
+        digests["weights"] = _digest(weights)
+    return json.dumps(digests, separators=(",", ":"))
 
 
 def _is_sound(files: Files) -> bool:
     """Whether the runtimes would accept the plan, its kernels and its twin."""
     # Only here, because it takes time to import.
-    from wgcc_runtime.bundle_files import read_kernel, read_twin
+    from wgcc_runtime.bundle_files import read_forms, read_twin
     from wgcc_runtime.errors import WgccError
     from wgcc_runtime.plan import read_plan
     from wgcc_runtime.wgsl_guard import guard_wgsl
@@ -49,7 +49,8 @@ def _is_sound(files: Files) -> bool:
     try:
         plan = read_plan(files["plan.json"])
         for kernel in plan.kernels:
-            guard_wgsl(read_kernel(lambda name, _: files.get(name), kernel), kernel.file)
+            for text in read_forms(lambda name, _: files.get(name), kernel):
+                guard_wgsl(text, kernel.file)
         if plan.twin:
             read_twin(lambda name, _: files.get(name), plan.twin)
     except WgccError:

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from wgcc.bundle.data_file import FILE as DATA
-from wgcc.bundle.owned import WEIGHTS
+from wgcc.bundle.kernels import SUBGROUPS
+from wgcc.bundle.owned import KERNELS, WEIGHTS
 from wgcc.bundle.plan import SOURCE_NAME, TOKENIZER, TWIN, Plan, all_dispatches, plan_text
 from wgcc.bundle.web import web_files
 from wgcc.errors import WgError
 
 # No file of a bundle is larger; files whose size the plan gives are checked when it is loaded.
 MOST_BYTES = 1 << 40
+_FOLDERS = tuple(f"{folder}/" for folder in KERNELS)
 
 
 def read_files(folder: Path) -> dict[str, bytes]:
@@ -32,7 +34,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
 
 def own_names(plan: Plan) -> list[str]:
     """The files that a bundle of this plan may have, without those for the web."""
-    kernels = [f"kernels/{kernel['file']}" for kernel in plan["kernels"]]
+    kernels = [path for kernel in plan["kernels"] for path in _files(kernel)]
     names = ["plan.json", *kernels, WEIGHTS, "constants.safetensors", DATA, TWIN]
     if isinstance(plan["model"].get("vocab"), dict):
         names.append(TOKENIZER)
@@ -62,9 +64,9 @@ def with_profile(
     plan, other = json.loads(bundle["plan.json"]), json.loads(candidates["plan.json"])
     profiles = {key: value for key, value in plan["profiles"].items() if key != name}
     kernels: list[Plan] = [plan["kernels"][i] for i in _used({**plan, "profiles": profiles})]
-    texts = {key: data for key, data in bundle.items() if not key.startswith("kernels/")}
+    texts = {key: data for key, data in bundle.items() if not key.startswith(_FOLDERS)}
     numbers = {kernel["sha256"]: number for number, kernel in enumerate(kernels)}
-    sources = {_file(kernel): bundle[_file(kernel)] for kernel in kernels}
+    sources = {path: bundle[path] for kernel in kernels for path in _files(kernel)}
     moved = {i: numbers.get(kernel["sha256"]) for i, kernel in enumerate(plan["kernels"])}
     plan["profiles"] = _renumbered(profiles, moved)
     for item in (item for items in chosen.values() for item in items):
@@ -72,7 +74,8 @@ def with_profile(
         if kernel["sha256"] not in numbers:
             numbers[kernel["sha256"]] = len(kernels)
             kernels.append(_named(kernel, [k["name"] for k in kernels]))
-            sources[_file(kernels[-1])] = candidates[_file(kernel)]
+            paths = zip(_files(kernels[-1]), _files(kernel), strict=True)
+            sources |= {new: candidates[old] for new, old in paths}
     into = {i: numbers.get(kernel["sha256"]) for i, kernel in enumerate(other["kernels"])}
     plan["profiles"] |= _renumbered({name: chosen}, into)
     plan["kernels"] = kernels
@@ -109,8 +112,10 @@ def _named(kernel: Plan, taken: Iterable[str]) -> Plan:
     return {**kernel, "name": name, "file": f"{name}.wgsl"}
 
 
-def _file(kernel: Plan) -> str:
-    return f"kernels/{kernel['file']}"
+def _files(kernel: Plan) -> list[str]:
+    """The paths of a kernel and, if it reduces, of its form for subgroups."""
+    folders = ["kernels", *([SUBGROUPS] if SUBGROUPS in kernel else [])]
+    return [f"{folder}/{kernel['file']}" for folder in folders]
 
 
 def _larger(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:

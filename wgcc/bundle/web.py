@@ -32,7 +32,8 @@ Files = Mapping[str, bytes]
 # The npm package holds everything once: the contents of these files are in index.js and kernels.js.
 # (npm packs package.json and README.md in any case.)
 _NOT_PACKED = (
-    "plan.json", "constants.safetensors", "kernels/", "index.html", "package.json", "README.md",
+    "plan.json", "constants.safetensors", "kernels/", "subgroups/", "index.html", "package.json",
+    "README.md",
 )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import base64
 import re
 from collections.abc import Mapping
 
-from wgcc.bundle.strip import strip_javascript
+from wgcc.bundle.javascript import strip_javascript
 from wgcc.paths import data_dir
 from wgcc_runtime.wgsl_code import code_of
 
@@ -48,7 +48,7 @@ def kernel_codes(files: Mapping[str, bytes]) -> dict[str, str]:
     codes = {
         name.removeprefix("kernels/"): code_of(data.decode("utf-8"))
         for name, data in files.items()
-        if name.startswith("kernels/")
+        if name.startswith(("kernels/", "subgroups/"))
     }
     return dict(sorted(codes.items(), key=lambda item: (item[1].partition("@compute")[2], item[0])))
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import cache
-from typing import NamedTuple
 
+from wgcc.kernel.tokenize import WgslError, error_at, tokenize
 from wgcc.kernel.tree import (
     Alias,
     Assign,
@@ -36,10 +36,6 @@ from wgcc.kernel.tree import (
     Struct,
     Unary,
 )
-
-
-class WgslError(ValueError):
-    """The text is not in the subset; says what was met, and in which line."""
 
 
 @cache
@@ -74,22 +70,6 @@ def parse_module(text: str) -> Module:
     return Module(tuple(declarations))
 
 
-class _Token(NamedTuple):
-    """`comment`: the lines above it."""
-
-    text: str
-    at: int
-    comment: str = ""
-
-
-_TOKEN = re.compile(
-    r"""\s+ | (?P<comment>//[^\n]*) |
-    (?P<number>0[xX][0-9a-fA-F]+[iu]? | (?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?[fiuh]?) |
-    (?P<name>[A-Za-z_]\w* | \{\w+\}) |
-    (?P<sign>->|<<=|>>=|\+\+|--|&&|\|\||[=!<>+*/%&|^-]=|<<|>>|[-+*/%&|^!~<>=(){}\[\],;:.@])
-    """,
-    re.VERBOSE,
-)
 # Higher binds tighter.
 PRECEDENCE = {
     op: level
@@ -109,23 +89,9 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens = self._tokenize()
+        self._tokens = tokenize(text)
         self._at = 0
         self.token = self._tokens[0].text
-
-    def _tokenize(self) -> list[_Token]:
-        at, tokens, comments = 0, list[_Token](), list[str]()
-        while at < len(self._text):
-            match = _TOKEN.match(self._text, at)
-            if match is None:
-                raise self._error(f"`{self._text[at]}` is not WGSL", at)
-            if match.lastgroup == "comment":
-                comments.append(match[0][2:].removeprefix(" "))
-            elif match.lastgroup:
-                tokens.append(_Token(match[0], at, "\n".join(comments)))
-                comments.clear()
-            at = match.end()
-        return [*tokens, _Token("", at)]
 
     @property
     def _comment(self) -> str:
@@ -136,13 +102,11 @@ class _Parser:
         start, end = self._tokens[first].at, self._tokens[self._at - 1].at
         return "\n" in self._text[start:end]
 
-    def _error(self, message: str, at: int) -> WgslError:
-        line = self._text.count("\n", 0, at) + 1
-        return WgslError(f"{message} (line {line} of {self._text.strip()[:60]!r})")
-
     def _fail(self, wanted: str) -> WgslError:
         token, at, _ = self._tokens[self._at]
-        return self._error(f"expected {wanted}, found {f'`{token}`' if token else 'the end'}", at)
+        return error_at(
+            self._text, f"expected {wanted}, found {f'`{token}`' if token else 'the end'}", at
+        )
 
     def _next(self) -> str:
         token = self.token
@@ -274,7 +238,7 @@ class _Parser:
         self._take("struct")
         name = self._name()
         self._take("{")
-        fields = []
+        fields: list[tuple[str, str]] = []
         while self.token != "}" or not fields:
             field = self._name()
             self._take(":")

@@ -16,9 +16,12 @@ spelling of a number, parentheses that nothing needs, what stands on one line. P
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,11 @@ def children_of(expr: Expr) -> tuple[Expr, ...]:
         case Element(whole, index):
             return whole, index
     return ()
+
+
+def names_of(expr: Expr) -> dict[str, None]:
+    """Each name in an expression once, in the order of first use."""
+    return dict.fromkeys(part.name for part in parts_of(expr) if isinstance(part, Name))
 
 
 def parts_of(expr: Expr) -> Iterator[Expr]:
@@ -183,6 +191,18 @@ def expressions_of(statement: Statement) -> tuple[Expr, ...]:
             return (call,)
 
 
+def counted(loop: Loop) -> tuple[str, Expr, Expr, Expr] | None:
+    """(variable, first, end, step) of `for (var v = first; v < end; v += step)`."""
+    match loop:
+        case Loop(
+            (Let(name, _, first, True),),
+            Binary("<", Name(tested), end),
+            (Assign(Name(changed), Binary("+", Name(old), step)),),
+        ) if name == tested == changed == old and first is not None:
+            return name, first, end, step
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Enable:
     name: str
@@ -262,3 +282,35 @@ class Module:
     @property
     def workgroup(self) -> tuple[Expr, ...]:
         return self.functions["main"].workgroup
+
+
+def words_of(module: Module) -> set[str]:
+    """All names that a module mentions, in types and comments too."""
+    words: set[str] = set()
+    for declared in module.declarations:
+        words |= _words(declared.comment)
+        match declared:
+            case Constant(_, value):
+                words |= _names((value,))
+            case Alias(_, kind) | ModuleVariable(_, _, kind):
+                words |= _words(kind)
+            case FunctionDef(body=body, workgroup=workgroup):
+                words |= _names(workgroup)
+                for statement in statements_of(body):
+                    words |= _names(expressions_of(statement)) | _words(statement.comment)
+                    if isinstance(statement, Let) and statement.kind:
+                        words |= _words(statement.kind)
+    return words
+
+
+def _names(exprs: tuple[Expr, ...]) -> set[str]:
+    """Calls have types as names: `array<f32, ROWS>()`."""
+    words: set[str] = set()
+    for part in (part for expr in exprs for part in parts_of(expr)):
+        if isinstance(part, Name | Call):
+            words |= _words(part.name)
+    return words
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(text)) if text else set()

@@ -99,7 +99,11 @@ def workgroup_bytes(shared: Iterable[WorkgroupVariable], constants: Mapping[str,
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A template and all it needs. Equal kernels are one file and one pipeline."""
+    """A template and all it needs. Equal kernels are one file and one pipeline.
+
+    `family` says what all its threads compute together (`product`, `attention`, …), where a back
+    end may have a better way than one thread after the other.
+    """
 
     template: str
     bindings: tuple[Binding, ...]
@@ -108,6 +112,7 @@ class Kernel:
     functions: tuple[str, ...]
     workgroup: tuple[int, int, int]
     shared: tuple[WorkgroupVariable, ...] = ()
+    family: str = ""
 
     @property
     def storage_buffers(self) -> int:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from wgcc_runtime.data.csv_records import Record
 from wgcc_runtime.data.numbers import MISSING, Parser, Values, are_numbers
 from wgcc_runtime.data.source import Source
+from wgcc_runtime.tables import table
 
 NUMBERS, NAMES, EMPTY, INDEX = "numbers", "names", "empty", "index"
-INDEX_NAMES = frozenset(("", "id", "index", "#", "no", "nr", "row", "unnamed: 0"))
+INDEX_NAMES = frozenset(table("data_words")["index"])
 
 
 @dataclass(slots=True)

@@ -12,8 +12,9 @@ from wgcc_runtime.data.form import EntryForm, Port
 from wgcc_runtime.data.options import Options
 from wgcc_runtime.data.problems import listed
 from wgcc_runtime.data.source import shown
+from wgcc_runtime.tables import table
 
-TARGET_NAMES = frozenset(("target", "label", "class", "y", "species", "category"))
+TARGET_NAMES = frozenset(table("data_words")["target"])
 
 
 @dataclass(slots=True)

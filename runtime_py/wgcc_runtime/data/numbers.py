@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from wgcc_runtime.data.csv_records import Record
 from wgcc_runtime.data.source import Source, shown
+from wgcc_runtime.tables import table
 
-MISSING = frozenset(
-    ("", "NA", "N/A", "n/a", "N.A.", "n.a.", "NaN", "nan", "null", "None", "NULL", "-", "?", ".")
-)
+MISSING = frozenset(table("data_words")["missing"])
 LARGEST = 3.4028234663852886e38  # of f32
 # One way to read each number, so that matching a whole column takes time in proportion to it.
 _POINT = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"

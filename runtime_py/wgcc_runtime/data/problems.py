@@ -6,26 +6,22 @@ advice for callers of the runtime. JavaScript reads the same table.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from wgcc_runtime.errors import WgccError
+from wgcc_runtime.tables import table
 
-PROBLEMS_FILE = Path(__file__).parents[1] / "tables" / "data_problems.json"
 MOST_ITEMS = 12
 # `[name:text]` is there if the value is; `{name}` is a value, `{name:one|many}` a number of things.
 _PART = re.compile(r"\[(\w+):([^\]]*)\]")
 _VALUE = re.compile(r"\{(\w+)(?::([^|}]*)\|([^}]*))?\}")
 
 
-@lru_cache(maxsize=1)
 def problems() -> Mapping[str, Mapping[str, str]]:
-    table: dict[str, dict[str, str]] = json.loads(PROBLEMS_FILE.read_text(encoding="utf-8"))
-    return table
+    found: dict[str, dict[str, str]] = table("data_problems")
+    return found
 
 
 class DataError(WgccError):

@@ -7,7 +7,6 @@ is tried: what takes fewest instructions is kept.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -26,7 +25,7 @@ from wgcc.backends.wasm.panels.panels import write_product
 from wgcc.backends.wasm.panels.tiling import Tiling, tiling_of
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.ir.index import Index, constant
-from wgcc.kernel.parse import parse_expression, parse_functions
+from wgcc.kernel.rewrite.substitute import fill
 from wgcc.kernel.tree import (
     Binary,
     Expr,
@@ -40,7 +39,7 @@ from wgcc.kernel.tree import (
     Unary,
 )
 from wgcc.schedule.kernel import Kernel
-from wgcc.schedule.kernels.render import render_body
+from wgcc.schedule.kernels.render import body_of
 
 # Each thread gets this many iterations at least, and whole vectors of them.
 GRAIN = 16
@@ -139,9 +138,9 @@ def _over_panels(kernel: Kernel, name: str, program: Program, library: Library) 
 
 def panels_of(kernel: Kernel) -> Tiling | Layout | None:
     constants = dict(kernel.constants)
-    if kernel.template == "twin_product.wgsl.jinja":
+    if kernel.family == "product":
         return tiling_of(constants)
-    return layout_of(kernel.template, constants)
+    return layout_of(kernel.family, constants)
 
 
 def scratch_words(kernel: Kernel) -> int:
@@ -255,32 +254,19 @@ def _walks_rows(program: Program) -> bool:
     return not any(isinstance(statement, Loop | If) for statement in loops[0].body)
 
 
+# WebAssembly's own min and max keep NaN; one element is computed where a GPU takes four.
+_PLAIN = {"wg_max": "max", "wg_min": "min", "Values": "f32"}
+
+
 def program_of(kernel: Kernel) -> Program:
     constants = {name: Held("u32", index=constant(n)) for name, n in kernel.constants}
-    text = render_body(kernel)
-    own, text = _constants(text)
-    constants |= own
-    functions = dict(parse_functions(_plain(text)))
+    tree = fill(body_of(kernel), _PLAIN)
+    for name, value in tree.constants.items():
+        constants[name] = _number(value, constants)
+    functions = dict(tree.functions)
     main = functions.pop("main")
     variable_, count, body = _threads_of(main.body, constants)
     return Program(variable_, count, body, functions, constants)
-
-
-def _plain(text: str) -> str:
-    """Without what only a GPU needs."""
-    text = re.sub(r"@compute @workgroup_size\([^)]*\)\s*fn main\([^{]*\{", "fn main() {", text)
-    text = re.sub(r"alias Values = .*\n", "", text)
-    # WebAssembly's own min and max keep NaN.
-    text = re.sub(r"\bwg_(max|min)\(", r"\1(", text)
-    return text.replace("Values(", "f32(")
-
-
-def _constants(text: str) -> tuple[dict[str, Held], str]:
-    found: dict[str, Held] = {}
-    pattern = r"^const (\w+) = (.*);\n?"
-    for name, value in re.findall(pattern, text, re.MULTILINE):
-        found[name] = _number(value, found)
-    return found, re.sub(pattern, "", text, flags=re.MULTILINE)
 
 
 def _threads_of(
@@ -295,8 +281,8 @@ def _threads_of(
     return first.name, _whole(condition.right, constants), tuple(rest)
 
 
-def _number(text: str, known: Mapping[str, Held]) -> Held:
-    expr, sign = parse_expression(text), 1
+def _number(expr: Expr, known: Mapping[str, Held]) -> Held:
+    sign = 1
     if isinstance(expr, Unary) and expr.op == "-":
         expr, sign = expr.operand, -1
     if isinstance(expr, Literal) and expr.kind == "f32":

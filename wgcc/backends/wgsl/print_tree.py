@@ -35,6 +35,8 @@ from wgcc.kernel.tree import (
     Struct,
     Unary,
 )
+from wgcc.schedule.kernel import Kernel
+from wgcc.schedule.kernels.render import tree_of
 
 # Longer heads of functions have a line for each parameter.
 MAX_COLUMNS = 108
@@ -46,6 +48,16 @@ _SCALARS = ("local_invocation_index", "subgroup_size", "subgroup_invocation_id")
 _ALONE = ("&", "|", "^", "<<", ">>")
 _LOGICAL = ("&&", "||")
 _COMPARISONS = ("==", "!=", "<", ">", "<=", ">=")
+
+
+def print_kernel(kernel: Kernel, notes: tuple[str, ...] = ()) -> str:
+    """The WGSL of a kernel; `notes` are the lines of the comment at its top."""
+    return print_noted(tree_of(kernel), notes)
+
+
+def print_noted(module: Module, notes: tuple[str, ...]) -> str:
+    comment = "".join(f"// {note}\n" for note in notes)
+    return f"{comment}{print_module(module)}\n"
 
 
 def print_module(module: Module) -> str:
@@ -111,7 +123,7 @@ def _function(function: FunctionDef) -> list[str]:
     if len(head[0]) > MAX_COLUMNS:
         lines = [f"  {param}," for param in params]
         head = [f"fn {function.name}(", *lines, f"){result} {{"]
-    return [*stage, *head, *(f"  {line}" for line in _block(function.body)), "}"]
+    return [*stage, *head, *_indented(function.body), "}"]
 
 
 def _parameter(name: str, kind: str) -> str:
@@ -122,7 +134,8 @@ def _parameter(name: str, kind: str) -> str:
 
 
 def _block(body: Sequence[Statement]) -> list[str]:
-    return [line for s in body for line in (*_comment(s.comment), *_statement(s))]
+    statements = (text for s in body for text in (*_comment(s.comment), *_statement(s)))
+    return [line for text in statements for line in text.split("\n")]
 
 
 def _statement(statement: Statement) -> Iterator[str]:
@@ -208,7 +221,7 @@ def _expr(expr: Expr) -> str:
             return f"({text})" if expr.parens else text
         case Call(name, args, tall):
             if tall:
-                return f"{_SHORT.get(name, name)}(\n{_tall(args)}  )"
+                return f"{_SHORT.get(name, name)}(\n{_tall(args)})"
             return f"{_SHORT.get(name, name)}({', '.join(map(_expr, args))})"
         case Member(whole, field):
             return f"{_operand(whole, is_tight=True)}.{field}"
@@ -217,7 +230,7 @@ def _expr(expr: Expr) -> str:
 
 
 def _tall(args: Sequence[Expr]) -> str:
-    return "".join(f"    {_expr(arg)},\n" for arg in args)
+    return "".join(f"  {_expr(arg)},\n" for arg in args)
 
 
 def _operand(expr: Expr, is_tight: bool) -> str:

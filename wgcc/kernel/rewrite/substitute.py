@@ -120,6 +120,7 @@ def _declaration(declared: Declaration, holes: Holes) -> Declaration:
                 inner = _without(inner, name)
             return replace(
                 declared,
+                name=_type(declared.name, holes),
                 params=tuple((name, _type(kind, holes)) for name, kind in declared.params),
                 result=_type(declared.result, holes) if declared.result else None,
                 body=substitute_body(declared.body, inner),

@@ -17,13 +17,12 @@ from wgcc.kernel.tree import (
     Loop,
     Member,
     Module,
-    Name,
     Return,
     Run,
     Statement,
     Unary,
     expressions_of,
-    parts_of,
+    names_of,
     statements_of,
 )
 
@@ -122,4 +121,4 @@ def declared_in(body: Body) -> set[str]:
 def names_in(body: Body) -> set[str]:
     """The names that statements use, inner blocks included."""
     exprs = (expr for statement in statements_of(body) for expr in expressions_of(statement))
-    return {part.name for expr in exprs for part in parts_of(expr) if isinstance(part, Name)}
+    return {name for expr in exprs for name in names_of(expr)}

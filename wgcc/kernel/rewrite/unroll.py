@@ -13,7 +13,7 @@ from wgcc.kernel.ranges import Ranges, value_of
 from wgcc.kernel.rewrite.fold import fold_body
 from wgcc.kernel.rewrite.substitute import rename, substitute_body
 from wgcc.kernel.rewrite.transform import Body, map_statements
-from wgcc.kernel.tree import Assign, Binary, Let, Literal, Loop, Name, Statement
+from wgcc.kernel.tree import Let, Literal, Loop, Statement, counted
 
 Chosen = Callable[[Loop], bool]
 
@@ -23,9 +23,9 @@ def unroll(body: Iterable[Statement], ranges: Ranges, chosen: Chosen = lambda lo
 
     def one(statement: Statement) -> Body:
         if isinstance(statement, Loop) and chosen(statement):
-            counted = iterations_of(statement, ranges)
-            if counted is not None:
-                return unroll_loop(statement, *counted)
+            iterations = iterations_of(statement, ranges)
+            if iterations is not None:
+                return unroll_loop(statement, *iterations)
         return (statement,)
 
     return map_statements(body, one)
@@ -33,16 +33,11 @@ def unroll(body: Iterable[Statement], ranges: Ranges, chosen: Chosen = lambda lo
 
 def iterations_of(loop: Loop, ranges: Ranges) -> tuple[str, range] | None:
     """The counter of a loop and the numbers it takes, if these are known."""
-    match loop:
-        case Loop(
-            (Let(name, _, first, True),),
-            Binary("<", Name(tested), end),
-            (Assign(Name(stepped), Binary("+", Name(old), step)),),
-        ) if first is not None and name == tested == stepped == old:
-            start, stop, by = (value_of(expr, ranges) for expr in (first, end, step))
-            if start is not None and stop is not None and by:
-                return name, range(start, stop, by)
-    return None
+    head = counted(loop)
+    if head is None:
+        return None
+    start, stop, by = (value_of(expr, ranges) for expr in head[1:])
+    return None if start is None or stop is None or not by else (head[0], range(start, stop, by))
 
 
 def unroll_loop(loop: Loop, counter: str, numbers: Iterable[int]) -> Body:

@@ -48,8 +48,8 @@ fn wg_positive_pow(x: f32, z: f32) -> f32 {
   let s_high = wg_upper(s);
   let s_low = (((m - 1.0f) - s_high * sum_high) - s_high * (m - (sum_high - 1.0f))) / sum;
   let q = s * s;
-  let series = s * q * ((((0.26230819f * q + 0.32059890f) * q + 0.41219858f) * q + 0.57707802f) * q
-    + 0.96179669f);
+  let fit = (((0.26230819f * q + 0.32059890f) * q + 0.41219858f) * q + 0.57707802f) * q + 0.96179669f;
+  let series = s * q * fit;
   // 2 / log 2 = 2.884765625 + 6.2445678e-4, the first part in 12 bits.
   let log_high = s_high * 2.884765625f;
   let log_low = s_low * 2.884765625f + (s * 6.2445678e-4f + series);

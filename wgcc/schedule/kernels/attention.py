@@ -129,6 +129,7 @@ def launch_panels(family: str, access: Access, sizes: Sizes, flags: Mapping[str,
         },
         workgroup=(1, 1, 1),
         grid=(1, 1, 1),
+        family=family,
     )
 
 

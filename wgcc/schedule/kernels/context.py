@@ -80,6 +80,7 @@ class Context:
         grid: tuple[int, int, int],
         iterations: int = 0,
         shared: tuple[WorkgroupVariable, ...] = (),
+        family: str = "",
     ) -> Launch:
         """A launch whose bindings come in the order that the first launch of the group fixed."""
         bindings = emitter.bindings
@@ -95,6 +96,7 @@ class Context:
             tuple(sorted(emitter.functions)),
             workgroup,
             shared,
+            family,
         )
         return Launch(kernel, grid, iterations)
 

@@ -69,6 +69,7 @@ def _panels(group: Group, context: Context) -> Launch:
         holes={"functions": functions},
         workgroup=(1, 1, 1),
         grid=(1, 1, 1),
+        family="product",
     )
 
 

@@ -1,68 +1,61 @@
-"""Renders kernels as WGSL: a header with bindings and constants, then the template's body."""
+"""The trees of kernels: a header with bindings and constants, then the template's body."""
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from wgcc.kernel.parse import parse_module
+from wgcc.kernel.tree import (
+    Constant,
+    Declaration,
+    Enable,
+    Literal,
+    Module,
+    ModuleVariable,
+    words_of,
+)
 from wgcc.ops.dtypes import source_of
 from wgcc.schedule.kernel import Binding, Kernel
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
-def render(kernel: Kernel, notes: tuple[str, ...] = ()) -> str:
-    """The WGSL of a kernel; `notes` are the lines of the comment at its top."""
-    comment = "".join(f"// {note}\n" for note in notes)
-    body = render_body(kernel)
-    return f"{comment}{_header(kernel, body)}\n\n{body}\n"
+def tree_of(kernel: Kernel) -> Module:
+    """The whole kernel, with the constants that its body names and the functions it calls."""
+    body = body_of(kernel)
+    words = words_of(body)
+    return Module(
+        (
+            *((Enable("f16"),) if kernel.has_halves else ()),
+            *(_variable(i, binding) for i, binding in enumerate(kernel.bindings)),
+            *(Constant(name, Literal(n, "u32")) for name, n in kernel.constants if name in words),
+            *_functions(kernel.functions),
+            *body.declarations,
+        )
+    )
 
 
-def render_body(kernel: Kernel) -> str:
+def body_of(kernel: Kernel) -> Module:
     """Without bindings, constants and the functions of ops."""
     template = _environment().get_template(kernel.template)
     declared = "\n".join(variable.declaration for variable in kernel.shared)
     values = {**dict(kernel.constants), **dict(kernel.holes), "workgroup_memory": declared}
-    return _indented(template.render(values).strip())
+    return parse_module(template.render(values))
 
 
-def _indented(text: str) -> str:
-    """Each line as deep as the brackets that are open before it, whatever filled a hole.
-
-    A hole may also be empty: functions have no empty lines.
-    """
-    depth, lines = 0, []
-    for line in map(str.strip, text.splitlines()):
-        code = line.split("//")[0]
-        closed = len(code) - len(code.lstrip("})"))
-        if line or not depth:
-            lines.append(f"{'  ' * (depth - closed)}{line}" if line else "")
-        depth += sum(code.count(c) for c in "({") - sum(code.count(c) for c in ")}")
-    return "\n".join(lines)
+def _functions(names: tuple[str, ...]) -> tuple[Declaration, ...]:
+    return parse_module(source_of(names)).declarations
 
 
-def _header(kernel: Kernel, body: str) -> str:
-    """Bindings, the constants that the body names, and the functions it calls."""
-    named = set(re.findall(r"\b[A-Z][A-Z_0-9]*\b", body))
-    constants = [f"const {name} = {n}u;" for name, n in kernel.constants if name in named]
-    parts = [
-        "enable f16;" if kernel.has_halves else "",
-        "\n".join(_declaration(i, binding) for i, binding in enumerate(kernel.bindings)),
-        "\n".join(constants),
-        source_of(kernel.functions).strip(),
-    ]
-    return "\n\n".join(part for part in parts if part)
-
-
-def _declaration(number: int, binding: Binding) -> str:
-    kind = f"array<{binding.element}, {binding.count}>"
-    slot = f"@group(0) @binding({number})"
+def _variable(number: int, binding: Binding) -> ModuleVariable:
+    slot = (0, number)
     if binding.uniform:
-        return f"{slot} var<uniform> {binding.name}: {binding.element};"
-    return f"{slot} var<storage, {binding.access}> {binding.name}: {kind};"
+        return ModuleVariable(binding.name, "uniform", binding.element, slot=slot)
+    kind = f"array<{binding.element}, {binding.count}>"
+    return ModuleVariable(binding.name, "storage", kind, binding.access, slot)
 
 
 @lru_cache

@@ -115,7 +115,10 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) slot:
       let p = select(0.0, exp(score - high), score != HIDDEN);
       total += p;
       y_0 = fma(
-        vec4f(p), load_value(z, h_key, tile + i, min(column, WIDTH_VEC4 - 1u)), y_0);
+        vec4f(p),
+        load_value(z, h_key, tile + i, min(column, WIDTH_VEC4 - 1u)),
+        y_0,
+      );
     }
   }
   // Every group's greatest score and sum: with the first column's thread.

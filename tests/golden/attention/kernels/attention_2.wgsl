@@ -150,26 +150,38 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) slot:
     }
     workgroupBarrier();
     for (var c = 0u; c < INNER_VEC4; c++) {
-      let own_0 = vec4f(own_tile[(down) * STRIDE + c]);
+      let own_0 = vec4f(own_tile[down * STRIDE + c]);
       let own_1 = vec4f(own_tile[(down + DOWN) * STRIDE + c]);
       let own_2 = vec4f(own_tile[(down + 2u * DOWN) * STRIDE + c]);
       let own_3 = vec4f(own_tile[(down + 3u * DOWN) * STRIDE + c]);
-      let other_0 = vec4f(other_tile[(across) * STRIDE + c]);
+      let other_0 = vec4f(other_tile[across * STRIDE + c]);
       x_0 += vec4f(
-        dot(own_0, other_0), dot(own_1, other_0),
-        dot(own_2, other_0), dot(own_3, other_0));
+        dot(own_0, other_0),
+        dot(own_1, other_0),
+        dot(own_2, other_0),
+        dot(own_3, other_0),
+      );
       let other_1 = vec4f(other_tile[(across + ACROSS) * STRIDE + c]);
       x_1 += vec4f(
-        dot(own_0, other_1), dot(own_1, other_1),
-        dot(own_2, other_1), dot(own_3, other_1));
+        dot(own_0, other_1),
+        dot(own_1, other_1),
+        dot(own_2, other_1),
+        dot(own_3, other_1),
+      );
       let other_2 = vec4f(other_tile[(across + 2u * ACROSS) * STRIDE + c]);
       x_2 += vec4f(
-        dot(own_0, other_2), dot(own_1, other_2),
-        dot(own_2, other_2), dot(own_3, other_2));
+        dot(own_0, other_2),
+        dot(own_1, other_2),
+        dot(own_2, other_2),
+        dot(own_3, other_2),
+      );
       let other_3 = vec4f(other_tile[(across + 3u * ACROSS) * STRIDE + c]);
       x_3 += vec4f(
-        dot(own_0, other_3), dot(own_1, other_3),
-        dot(own_2, other_3), dot(own_3, other_3));
+        dot(own_0, other_3),
+        dot(own_1, other_3),
+        dot(own_2, other_3),
+        dot(own_3, other_3),
+      );
     }
     workgroupBarrier();
     var high = vec4f(HIDDEN);
@@ -207,14 +219,18 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) slot:
     total += x_2;
     x_3 = select(vec4f(), exp(x_3 - high), x_3 != vec4f(HIDDEN));
     total += x_3;
-    own_tile[(across) * WEIGHTS_STRIDE + down] = vec4f(x_0);
+    own_tile[across * WEIGHTS_STRIDE + down] = vec4f(x_0);
     own_tile[(across + ACROSS) * WEIGHTS_STRIDE + down] = vec4f(x_1);
     own_tile[(across + 2u * ACROSS) * WEIGHTS_STRIDE + down] = vec4f(x_2);
     own_tile[(across + 3u * ACROSS) * WEIGHTS_STRIDE + down] = vec4f(x_3);
     if (slot < WIDTH_PART * WIDTH_VEC4) {
       let i = slot;
       other_tile[i] = vec4f(value_row(
-          z, h_key, tile + i / WIDTH_VEC4, i % WIDTH_VEC4));
+        z,
+        h_key,
+        tile + i / WIDTH_VEC4,
+        i % WIDTH_VEC4,
+      ));
     }
     workgroupBarrier();
     for (var c = 0u; c < WIDTH_PART; c++) {

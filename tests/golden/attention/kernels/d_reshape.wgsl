@@ -204,26 +204,38 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) slot:
     }
     workgroupBarrier();
     for (var c = 0u; c < INNER_VEC4; c++) {
-      let own_0 = vec4f(own_tile[(down) * STRIDE + c]);
+      let own_0 = vec4f(own_tile[down * STRIDE + c]);
       let own_1 = vec4f(own_tile[(down + DOWN) * STRIDE + c]);
       let own_2 = vec4f(own_tile[(down + 2u * DOWN) * STRIDE + c]);
       let own_3 = vec4f(own_tile[(down + 3u * DOWN) * STRIDE + c]);
-      let other_0 = vec4f(other_tile[(across) * STRIDE + c]);
+      let other_0 = vec4f(other_tile[across * STRIDE + c]);
       x_0 += vec4f(
-        dot(own_0, other_0), dot(own_1, other_0),
-        dot(own_2, other_0), dot(own_3, other_0));
+        dot(own_0, other_0),
+        dot(own_1, other_0),
+        dot(own_2, other_0),
+        dot(own_3, other_0),
+      );
       let other_1 = vec4f(other_tile[(across + ACROSS) * STRIDE + c]);
       x_1 += vec4f(
-        dot(own_0, other_1), dot(own_1, other_1),
-        dot(own_2, other_1), dot(own_3, other_1));
+        dot(own_0, other_1),
+        dot(own_1, other_1),
+        dot(own_2, other_1),
+        dot(own_3, other_1),
+      );
       let other_2 = vec4f(other_tile[(across + 2u * ACROSS) * STRIDE + c]);
       x_2 += vec4f(
-        dot(own_0, other_2), dot(own_1, other_2),
-        dot(own_2, other_2), dot(own_3, other_2));
+        dot(own_0, other_2),
+        dot(own_1, other_2),
+        dot(own_2, other_2),
+        dot(own_3, other_2),
+      );
       let other_3 = vec4f(other_tile[(across + 3u * ACROSS) * STRIDE + c]);
       x_3 += vec4f(
-        dot(own_0, other_3), dot(own_1, other_3),
-        dot(own_2, other_3), dot(own_3, other_3));
+        dot(own_0, other_3),
+        dot(own_1, other_3),
+        dot(own_2, other_3),
+        dot(own_3, other_3),
+      );
     }
     workgroupBarrier();
     if (slot < OWN * CHUNK) {
@@ -235,53 +247,81 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) slot:
     }
     workgroupBarrier();
     for (var c = 0u; c < WIDTH_VEC4; c++) {
-      let own_0 = vec4f(own_tile[(down) * STRIDE + c]);
+      let own_0 = vec4f(own_tile[down * STRIDE + c]);
       let own_1 = vec4f(own_tile[(down + DOWN) * STRIDE + c]);
       let own_2 = vec4f(own_tile[(down + 2u * DOWN) * STRIDE + c]);
       let own_3 = vec4f(own_tile[(down + 3u * DOWN) * STRIDE + c]);
-      let other_0 = vec4f(other_tile[(across) * STRIDE + c]);
+      let other_0 = vec4f(other_tile[across * STRIDE + c]);
       dp_0 += vec4f(
-        dot(own_0, other_0), dot(own_1, other_0),
-        dot(own_2, other_0), dot(own_3, other_0));
+        dot(own_0, other_0),
+        dot(own_1, other_0),
+        dot(own_2, other_0),
+        dot(own_3, other_0),
+      );
       let other_1 = vec4f(other_tile[(across + ACROSS) * STRIDE + c]);
       dp_1 += vec4f(
-        dot(own_0, other_1), dot(own_1, other_1),
-        dot(own_2, other_1), dot(own_3, other_1));
+        dot(own_0, other_1),
+        dot(own_1, other_1),
+        dot(own_2, other_1),
+        dot(own_3, other_1),
+      );
       let other_2 = vec4f(other_tile[(across + 2u * ACROSS) * STRIDE + c]);
       dp_2 += vec4f(
-        dot(own_0, other_2), dot(own_1, other_2),
-        dot(own_2, other_2), dot(own_3, other_2));
+        dot(own_0, other_2),
+        dot(own_1, other_2),
+        dot(own_2, other_2),
+        dot(own_3, other_2),
+      );
       let other_3 = vec4f(other_tile[(across + 3u * ACROSS) * STRIDE + c]);
       dp_3 += vec4f(
-        dot(own_0, other_3), dot(own_1, other_3),
-        dot(own_2, other_3), dot(own_3, other_3));
+        dot(own_0, other_3),
+        dot(own_1, other_3),
+        dot(own_2, other_3),
+        dot(own_3, other_3),
+      );
     }
     workgroupBarrier();
     // A score that is not a number is no hidden one.
     let key_0 = tile + across;
     x_0 = scores(x_0, z, h_key, m, key_0, origin, key_0 < end);
     dp_0 = select(
-      vec4f(), exp(x_0 - peak - log_sum), x_0 != vec4f(HIDDEN)) * (dp_0 - mean);
+      vec4f(),
+      exp(x_0 - peak - log_sum),
+      x_0 != vec4f(HIDDEN),
+    ) * (dp_0 - mean);
     let key_1 = tile + across + ACROSS;
     x_1 = scores(x_1, z, h_key, m, key_1, origin, key_1 < end);
     dp_1 = select(
-      vec4f(), exp(x_1 - peak - log_sum), x_1 != vec4f(HIDDEN)) * (dp_1 - mean);
+      vec4f(),
+      exp(x_1 - peak - log_sum),
+      x_1 != vec4f(HIDDEN),
+    ) * (dp_1 - mean);
     let key_2 = tile + across + 2u * ACROSS;
     x_2 = scores(x_2, z, h_key, m, key_2, origin, key_2 < end);
     dp_2 = select(
-      vec4f(), exp(x_2 - peak - log_sum), x_2 != vec4f(HIDDEN)) * (dp_2 - mean);
+      vec4f(),
+      exp(x_2 - peak - log_sum),
+      x_2 != vec4f(HIDDEN),
+    ) * (dp_2 - mean);
     let key_3 = tile + across + 3u * ACROSS;
     x_3 = scores(x_3, z, h_key, m, key_3, origin, key_3 < end);
     dp_3 = select(
-      vec4f(), exp(x_3 - peak - log_sum), x_3 != vec4f(HIDDEN)) * (dp_3 - mean);
-    own_tile[(across) * WEIGHTS_STRIDE + down] = vec4f(dp_0);
+      vec4f(),
+      exp(x_3 - peak - log_sum),
+      x_3 != vec4f(HIDDEN),
+    ) * (dp_3 - mean);
+    own_tile[across * WEIGHTS_STRIDE + down] = vec4f(dp_0);
     own_tile[(across + ACROSS) * WEIGHTS_STRIDE + down] = vec4f(dp_1);
     own_tile[(across + 2u * ACROSS) * WEIGHTS_STRIDE + down] = vec4f(dp_2);
     own_tile[(across + 3u * ACROSS) * WEIGHTS_STRIDE + down] = vec4f(dp_3);
     if (slot < INNER_PART * INNER_VEC4) {
       let i = slot;
       other_tile[i] = vec4f(key_row(
-          z, h_key, tile + i / INNER_VEC4, i % INNER_VEC4));
+        z,
+        h_key,
+        tile + i / INNER_VEC4,
+        i % INNER_VEC4,
+      ));
     }
     workgroupBarrier();
     for (var c = 0u; c < INNER_PART; c++) {

@@ -67,19 +67,19 @@ fn main(
   var c3_0 = vec2f();
   for (var k_tile = 0u; k_tile < DEPTH; k_tile += TK) {
     let left_k0 = k_tile / 4u + slot % 4u + slot / (4u * ROWS_TILE) * 4u;
-    let m0_0 = m_tile + slot / 4u % (ROWS_TILE);
+    let m0_0 = m_tile + slot / 4u % ROWS_TILE;
     var left0_0 = vec4f();
     if (slot < 64u) { left0_0 = left(z, m0_0, left_k0); }
     let right_k0 = k_tile / 4u + slot % 4u + slot / (4u * COLS_TILE) * 4u;
-    let n0_0 = n_tile + slot / 4u % (COLS_TILE);
+    let n0_0 = n_tile + slot / 4u % COLS_TILE;
     var right0_0 = vec4f();
     if (slot < 64u) { right0_0 = right(z, right_k0, n0_0); }
-    let left_at0 = (slot % 4u + slot / (4u * ROWS_TILE) * 4u) * 4u * LEFT_STRIDE + slot / 4u % (ROWS_TILE);
+    let left_at0 = (slot % 4u + slot / (4u * ROWS_TILE) * 4u) * 4u * LEFT_STRIDE + slot / 4u % ROWS_TILE;
     if (slot < 64u) { left_tile[left_at0] = f16(left0_0[0]); }
     if (slot < 64u) { left_tile[left_at0 + 1u * LEFT_STRIDE] = f16(left0_0[1]); }
     if (slot < 64u) { left_tile[left_at0 + 2u * LEFT_STRIDE] = f16(left0_0[2]); }
     if (slot < 64u) { left_tile[left_at0 + 3u * LEFT_STRIDE] = f16(left0_0[3]); }
-    let right_at0 = (slot % 4u + slot / (4u * COLS_TILE) * 4u) * 4u * RIGHT_STRIDE + slot / 4u % (COLS_TILE);
+    let right_at0 = (slot % 4u + slot / (4u * COLS_TILE) * 4u) * 4u * RIGHT_STRIDE + slot / 4u % COLS_TILE;
     if (slot < 64u) { right_tile[right_at0] = f16(right0_0[0]); }
     if (slot < 64u) { right_tile[right_at0 + 1u * RIGHT_STRIDE] = f16(right0_0[1]); }
     if (slot < 64u) { right_tile[right_at0 + 2u * RIGHT_STRIDE] = f16(right0_0[2]); }

@@ -61,7 +61,7 @@ fn main(
   var c3_0 = vec2f();
   for (var k_tile = 0u; k_tile < DEPTH; k_tile += TK) {
     let left_k0 = k_tile / 4u + slot % 4u + slot / (4u * ROWS_TILE) * 4u;
-    let m0_0 = m_tile + slot / 4u % (ROWS_TILE);
+    let m0_0 = m_tile + slot / 4u % ROWS_TILE;
     var left0_0 = vec4f();
     if (slot < 64u) { left0_0 = left(z, m0_0, left_k0); }
     let right_k0 = k_tile + slot / COLS_TILE;
@@ -70,7 +70,7 @@ fn main(
     let right_k1 = k_tile + (slot + THREADS) / COLS_TILE;
     let n1_0 = n_tile + (slot + THREADS) % COLS_TILE;
     let right1_0 = right(z, right_k1, n1_0);
-    let left_at0 = (slot % 4u + slot / (4u * ROWS_TILE) * 4u) * 4u * LEFT_STRIDE + slot / 4u % (ROWS_TILE);
+    let left_at0 = (slot % 4u + slot / (4u * ROWS_TILE) * 4u) * 4u * LEFT_STRIDE + slot / 4u % ROWS_TILE;
     if (slot < 64u) { left_tile[left_at0] = f16(left0_0[0]); }
     if (slot < 64u) { left_tile[left_at0 + 1u * LEFT_STRIDE] = f16(left0_0[1]); }
     if (slot < 64u) { left_tile[left_at0 + 2u * LEFT_STRIDE] = f16(left0_0[2]); }

@@ -19,7 +19,10 @@ fn key(o: u32, i: u32) -> u32 {
   let found = select(ordered, 0xffffffffu, (bits & 0x7fffffffu) > 0x7f800000u);
   return ~found;
 }
-fn put(o: u32, i: u32, place: u32) { y0[o * 40u + i] = i32(place); }
+
+fn put(o: u32, i: u32, place: u32) {
+  y0[o * 40u + i] = i32(place);
+}
 
 var<workgroup> keys: array<u32, PADDED>;
 var<workgroup> places: array<u32, PADDED>;
@@ -36,13 +39,11 @@ fn order(o: u32, i: u32, j: u32) {
     places[j] = place;
   }
 }
+
 // One workgroup per row: a bitonic network in which the lower element always moves to the lower
 // place, so that a row of any length is sorted as if large elements followed it.
 @compute @workgroup_size(THREADS)
-fn main(
-  @builtin(workgroup_id) id: vec3u,
-  @builtin(local_invocation_index) lane: u32,
-) {
+fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) lane: u32) {
   let o = id.x;
   if (o >= ROWS) { return; }
   for (var i = lane; i < LENGTH; i += STEP) {

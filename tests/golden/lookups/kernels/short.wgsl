@@ -19,8 +19,14 @@ fn key(o: u32, i: u32) -> u32 {
   let found = select(ordered, 0xffffffffu, (bits & 0x7fffffffu) > 0x7f800000u);
   return ~found;
 }
-fn place(o: u32, i: u32) -> u32 { return u32(y0[o * 8u + i]); }
-fn put(o: u32, i: u32, place: u32) { y0[o * 8u + i] = i32(place); }
+
+fn place(o: u32, i: u32) -> u32 {
+  return u32(y0[o * 8u + i]);
+}
+
+fn put(o: u32, i: u32, place: u32) {
+  y0[o * 8u + i] = i32(place);
+}
 
 // Puts the elements of two places in order, the lower one first; of equal elements the one that came first.
 fn order(o: u32, i: u32, j: u32) {
@@ -33,12 +39,11 @@ fn order(o: u32, i: u32, j: u32) {
     put(o, j, a);
   }
 }
+
 // One thread per row: a bitonic network in which the lower element always moves to the lower
 // place, so that a row of any length is sorted as if large elements followed it.
 @compute @workgroup_size(THREADS)
-fn main(
-  @builtin(global_invocation_id) id: vec3u,
-) {
+fn main(@builtin(global_invocation_id) id: vec3u) {
   let o = id.x;
   if (o >= ROWS) { return; }
   let lane = 0u;

@@ -56,10 +56,10 @@ fn main(
     for (var i = 0u; i < 3u; i++) {
       let u = slot + i * THREADS;
       let left_k0 = k_tile / 4u + u % 1u + u / (1u * ROWS_TILE) * 1u;
-      let m0_0 = m_tile + u / 1u % (ROWS_TILE);
+      let m0_0 = m_tile + u / 1u % ROWS_TILE;
       var left0_0 = vec4f();
       if (u < 10u) { left0_0 = left(z, m0_0, left_k0); }
-      let left_at0 = (u % 1u + u / (1u * ROWS_TILE) * 1u) * 4u * LEFT_STRIDE + u / 1u % (ROWS_TILE);
+      let left_at0 = (u % 1u + u / (1u * ROWS_TILE) * 1u) * 4u * LEFT_STRIDE + u / 1u % ROWS_TILE;
       if (u < 10u) { left_tile[left_at0] = left0_0[0]; }
       if (u < 10u) { left_tile[left_at0 + 1u * LEFT_STRIDE] = left0_0[1]; }
       if (u < 10u) { left_tile[left_at0 + 2u * LEFT_STRIDE] = left0_0[2]; }
@@ -68,10 +68,10 @@ fn main(
     for (var i = 0u; i < 3u; i++) {
       let u = slot + i * THREADS;
       let right_k0 = k_tile / 4u + u % 1u + u / (1u * COLS_TILE) * 1u;
-      let n0_0 = n_tile + u / 1u % (COLS_TILE);
+      let n0_0 = n_tile + u / 1u % COLS_TILE;
       var right0_0 = vec4f();
       if (u < 10u && n0_0 < COLS) { right0_0 = right(z, right_k0, n0_0); }
-      let right_at0 = (u % 1u + u / (1u * COLS_TILE) * 1u) * 4u * RIGHT_STRIDE + u / 1u % (COLS_TILE);
+      let right_at0 = (u % 1u + u / (1u * COLS_TILE) * 1u) * 4u * RIGHT_STRIDE + u / 1u % COLS_TILE;
       if (u < 10u) { right_tile[right_at0] = right0_0[0]; }
       if (u < 10u) { right_tile[right_at0 + 1u * RIGHT_STRIDE] = right0_0[1]; }
       if (u < 10u) { right_tile[right_at0 + 2u * RIGHT_STRIDE] = right0_0[2]; }

@@ -52,7 +52,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     let x_3 = x1[at_3];
     let piece_3 = select(piece_2, x_3, inside_3);
     let is_nan_0 = wg_nan(piece_3);
-    let iota_0 = i32((r));
+    let iota_0 = i32(r);
     let sub_0 = (iota_0 - 6i);
     let eq_0 = (piece_3 == peak_0);
     let where_0 = select(6i, iota_0, eq_0);

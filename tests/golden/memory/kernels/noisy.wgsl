@@ -86,7 +86,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   let x_0 = x0[o];
   let x_1 = scalars[1u];
   let x_2 = scalars[2u];
-  let random_0 = wg_normal(x_1, 1u, x_2, (o));
+  let random_0 = wg_normal(x_1, 1u, x_2, o);
   let mul_0 = (0.1f * random_0);
   let add_0 = (x_0 + mul_0);
   y0[o] = add_0;

@@ -64,7 +64,14 @@ fn wg_turn(x: f32) -> vec2f {
   // |x| / 2π in units of 2^-64 turns is mantissa times a window of 96 bits of 1 / 2π.
   let shift = ((bits >> 23u) & 255u) - 118u;
   var inverse = array<u32, 8>(
-    0x0u, 0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u, 0x7f9458eau,
+    0x0u,
+    0x28be60dbu,
+    0x9391054au,
+    0x7f09d5f4u,
+    0x7d4d3770u,
+    0x36d8a566u,
+    0x4f10e410u,
+    0x7f9458eau,
   );
   let at = min(shift >> 5u, 4u);
   let left = shift & 31u;
@@ -75,10 +82,8 @@ fn wg_turn(x: f32) -> vec2f {
   // The upper word of mantissa * low, by halves.
   let cross_1 = (mantissa & 0xffffu) * (low >> 16u);
   let cross_2 = (mantissa >> 16u) * (low & 0xffffu);
-  let middle = (((mantissa & 0xffffu) * (low & 0xffffu)) >> 16u)
-    + (cross_1 & 0xffffu) + (cross_2 & 0xffffu);
-  let carry = (mantissa >> 16u) * (low >> 16u)
-    + (cross_1 >> 16u) + (cross_2 >> 16u) + (middle >> 16u);
+  let middle = (((mantissa & 0xffffu) * (low & 0xffffu)) >> 16u) + (cross_1 & 0xffffu) + (cross_2 & 0xffffu);
+  let carry = (mantissa >> 16u) * (low >> 16u) + (cross_1 >> 16u) + (cross_2 >> 16u) + (middle >> 16u);
   // Its lower word counts near multiples of π/2, where little is left of the upper one.
   let product = mantissa * low;
   let fraction = product + (((mantissa >> 8u) * (lowest >> 16u)) >> 8u);

@@ -52,7 +52,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   var min_0: i32 = 2147483647i;
   let x_1 = x1[o];
   for (var r = 0u; r < INNER; r++) {
-    let iota_0 = i32((r));
+    let iota_0 = i32(r);
     let eq_0 = (iota_0 == x_1);
     let x_2 = x0[o * 7u + r];
     let sub_0 = (x_2 - peak_0);

@@ -26,7 +26,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   let x_2 = x2[(o / 7u)];
   let sub_1 = (sub_0 - x_2);
   let exp_0 = exp(sub_1);
-  let iota_0 = i32(((o % 7u)));
+  let iota_0 = i32((o % 7u));
   let x_3 = x3[(o / 7u)];
   let eq_0 = (iota_0 == x_3);
   let where_0 = select(0.014285714285714287f, 0.9142857142857143f, eq_0);

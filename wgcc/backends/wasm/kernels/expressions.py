@@ -12,7 +12,6 @@ from operator import itemgetter
 
 from wgcc.backends.wasm.encoding.function import Function
 from wgcc.backends.wasm.kernels.positions import Counter, Positions
-from wgcc.backends.wasm.kernels.reductions import ordered_names
 from wgcc.backends.wasm.kernels.scopes import Scopes
 from wgcc.backends.wasm.kernels.span import LANES, WORD
 from wgcc.backends.wasm.kernels.things import Choice, Env, Held, Mutable, Storage, Thing, type_code
@@ -31,6 +30,7 @@ from wgcc.kernel.tree import (
     Name,
     Statement,
     Unary,
+    names_of,
 )
 
 MOST = 1 << 32
@@ -124,7 +124,7 @@ class Expressions(ABC):
         return Held("u32", lanes, index=index, depth=self.positions.depth(index))
 
     def _computed(self, expr: Expr, env: Env, kind: str) -> Held:
-        used = {name: env[name] for name in ordered_names(expr) if name in env}
+        used = {name: env[name] for name in names_of(expr) if name in env}
         things = list(used.values())
         lanes = max((t.lanes for t in things if not isinstance(t, Storage)), default=1)
         depth = max((t.depth for t in things if isinstance(t, Held)), default=0)

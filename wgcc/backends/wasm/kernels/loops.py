@@ -19,7 +19,7 @@ from wgcc.backends.wasm.kernels.span import GUESSED, LANES, Span, fixed
 from wgcc.backends.wasm.kernels.things import Env, Held, Mutable, Unvectorisable, type_code
 from wgcc.backends.wasm.wgsl.evaluate import Constant, Local
 from wgcc.ir.index import Index, variable
-from wgcc.kernel.tree import Assign, Binary, Expr, If, Let, Loop, Name, Statement
+from wgcc.kernel.tree import If, Loop, Name, Statement, counted
 
 # Loops with fewer iterations are not worth vectors.
 MIN_VECTOR = 4
@@ -44,11 +44,11 @@ class Loops(MemoryAccess):
             raise TooCostly
 
     def loop(self, statement: Loop, env: Env) -> None:
-        counted = _counted(statement)
-        if counted is None:
+        head = counted(statement)
+        if head is None:
             self._while(statement, env)
             return
-        name, first, end, step = counted
+        name, first, end, step = head
         start, stop = self.position(first, env), self.position(end, env)
         by = self.position(step, env)
         if self.positions.in_lanes(start) or self.positions.in_lanes(stop):
@@ -105,10 +105,10 @@ class Loops(MemoryAccess):
 
     def loop_together(self, statement: Loop, envs: Sequence[Env]) -> None:
         """One loop for several environments, in all of which it has the same iterations."""
-        counted = _counted(statement)
-        if counted is None:
+        head = counted(statement)
+        if head is None:
             raise Unvectorisable("a loop that is not counted")
-        name, *limits = counted
+        name, *limits = head
         first, *others = [[self.position(limit, env) for limit in limits] for env in envs]
         start, stop, by = first
         if any(other != first for other in others) or not by.is_constant:
@@ -370,16 +370,3 @@ def rows_of(count: int, divisors: set[int]) -> list[int]:
 def _has_loop(body: Sequence[Statement]) -> bool:
     """Whether loops are inside; functions that are called may have some, too."""
     return any(isinstance(s, Loop) or (isinstance(s, If) and _has_loop(s.then)) for s in body)
-
-
-def _counted(loop: Loop) -> tuple[str, Expr, Expr, Expr] | None:
-    """(variable, first, end, step) of `for (var v = first; v < end; v += step)`."""
-    match loop:
-        case Loop(
-            (Let(name, _, first, True),),
-            Binary("<", Name(tested), end),
-            (Assign(Name(changed), Binary("+", Name(old), step)),),
-            _,
-        ) if name == tested == changed == old and first is not None:
-            return name, first, end, step
-    return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wgcc.kernel.tree import (
@@ -10,13 +10,13 @@ from wgcc.kernel.tree import (
     Binary,
     Call,
     Expr,
-    If,
     Let,
     Loop,
     Name,
-    Run,
     Statement,
-    parts_of,
+    expressions_of,
+    names_of,
+    statements_of,
 )
 
 # With what a lane starts; None: with the value so far, which may be taken in several times.
@@ -72,50 +72,27 @@ def _accumulates(name: str, value: Expr) -> str | None:
         case Call(op, (Name(n), other)) if n == name and op in _STARTS:
             return op if name not in names_of(other) else None
         case Call("fma", (a, b, Name(n))) if n == name:
-            return "+" if name not in names_of(a) | names_of(b) else None
+            return "+" if name not in {**names_of(a), **names_of(b)} else None
     return None
 
 
 def changed(statement: Statement) -> set[str]:
     """The variables that a statement may assign."""
-    match statement:
-        case Assign(Name(name), _):
-            return {name}
-        case If(_, then, other):
-            return set().union(*(changed(s) for s in (*then, *other)))
-        case Loop(before, _, after, body):
-            inner = set().union(*(changed(s) for s in (*after, *body)))
-            return inner - {s.name for s in before if isinstance(s, Let)}
-    return set()
+    inner = [*statements_of((statement,))]
+    assigned = {
+        s.target.name for s in inner if isinstance(s, Assign) and isinstance(s.target, Name)
+    }
+    heads = (first for loop in inner if isinstance(loop, Loop) for first in loop.before)
+    return assigned - {first.name for first in heads if isinstance(first, Let)}
 
 
 def _reads(statement: Statement) -> set[str]:
     """Names that it uses, but for the target it accumulates into."""
-    match statement:
-        case Assign(Name(name), value):
-            return names_of(value) - {name}
-        case Assign(target, value):
-            return names_of(target) | names_of(value)
-        case Let(_, _, value, _):
-            return names_of(value) if value else set()
-        case Run(call):
-            return names_of(call)
-        case If(condition, then, other):
-            return names_of(condition).union(*(_reads(s) for s in (*then, *other)))
-        case Loop(before, condition, after, body):
-            inner = (_reads(s) for s in (*before, *after, *body))
-            return names_of(condition).union(*inner)
-    return set()
-
-
-def names_of(expr: Expr) -> set[str]:
-    return set(_names(expr))
-
-
-def ordered_names(expr: Expr) -> list[str]:
-    """Each name once, in the order of first use."""
-    return list(dict.fromkeys(_names(expr)))
-
-
-def _names(expr: Expr) -> Iterator[str]:
-    return (part.name for part in parts_of(expr) if isinstance(part, Name))
+    names: set[str] = set()
+    for inner in statements_of((statement,)):
+        match inner:
+            case Assign(Name(name), value):
+                names |= names_of(value).keys() - {name}
+            case _:
+                names = names.union(*map(names_of, expressions_of(inner)))
+    return names

@@ -39,9 +39,9 @@ _FINISH = [parse_statements(f"finish_{i}(z, h, m, n, scratch[at]);") for i in ra
 # The constants that say how large things are: rows, columns, and the inner axes of the products
 # before and after the weights.
 _FAMILIES = {
-    "twin_attention.wgsl.jinja": ("TALL", "KEYS", ("INNER",), ("WIDTH",)),
-    "twin_attention_grad_q.wgsl.jinja": ("TALL", "KEYS", ("INNER", "WIDTH"), ("INNER",)),
-    "twin_attention_grad_kv.wgsl.jinja": ("KEYS", "TALL", ("INNER", "WIDTH"), ("INNER", "WIDTH")),
+    "attention": ("TALL", "KEYS", ("INNER",), ("WIDTH",)),
+    "attention_grad_q": ("TALL", "KEYS", ("INNER", "WIDTH"), ("INNER",)),
+    "attention_grad_kv": ("KEYS", "TALL", ("INNER", "WIDTH"), ("INNER", "WIDTH")),
 }
 
 
@@ -93,11 +93,11 @@ class Layout:
         return self.out + ROWS * max(tiling.block for tiling in self.factors)
 
 
-def layout_of(template: str, constants: Mapping[str, int]) -> Layout | None:
+def layout_of(family: str, constants: Mapping[str, int]) -> Layout | None:
     """None where it is no attention, or panels do not pay."""
-    if template not in _FAMILIES:
+    if family not in _FAMILIES:
         return None
-    names = _FAMILIES[template]
+    names = _FAMILIES[family]
     rows, columns = constants[names[0]], constants[names[1]]
     if rows < MIN_ROWS or columns < MIN_COLUMNS:
         return None

@@ -14,10 +14,13 @@ from typing import Any
 
 from wgcc.access.devices import DEVICES
 from wgcc.access.model import Access, access_or_none
+from wgcc.backends.wgsl.print_tree import print_module
 from wgcc.bundle.plan import all_dispatches, times_run
 from wgcc.cli.printing import size, table, thousands
+from wgcc.kernel.parse import parse_module
+from wgcc.kernel.rewrite.subgroups import with_subgroups
+from wgcc.kernel.tokenize import WgslError
 from wgcc.schedule.kernel import GPU
-from wgcc_runtime.subgroups import with_subgroups
 
 WORD = 4
 _CONSTANT = re.compile(r"^const (\w+) = (\d+)u;", re.M)
@@ -135,8 +138,11 @@ def _add_access(facts: Facts, text: str) -> None:
 @lru_cache
 def _subgroup_barriers(text: str, grid: tuple[int, int, int]) -> float | None:
     """Barriers of the form for devices with subgroups, if the kernel has one."""
-    changed = with_subgroups(text)
-    access = None if changed == text else access_or_none(changed, grid)
+    try:
+        form = with_subgroups(parse_module(text))
+    except WgslError:
+        return None
+    access = access_or_none(print_module(form), grid) if form else None
     return access.barriers if access else None
 
 

@@ -1,0 +1,139 @@
+"""What CONTRIBUTING says about additions: files are written into a copy of the sources and used."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
+
+from adapters import ROOT, running_on
+
+ACTIVATION = '''"""bent(x) = x + √(x² + 1)."""
+
+import math
+
+from wgcc.lazy_numpy import np
+from wgcc.ops.pointwise import unary
+
+OPS = (
+    # dx = g (1 + x / √(x² + 1)), which is g y / √(x² + 1)
+    unary(
+        "bent",
+        "({0} + sqrt({0} * {0} + 1.0))",
+        lambda x: x + np.sqrt(x * x + 1),
+        lambda g, x, y: g * y / (x.square() + 1).apply("sqrt"),
+        number=lambda x: x + math.sqrt(x * x + 1),
+    ),
+)
+'''
+OPTIMIZER = '''"""sign_update(p*n, g*n, lr, scale) -> p*n: steps along the signs of the gradient."""
+
+from wgcc.lazy_numpy import np
+from wgcc.ops.multi_tensor import list_samples, optimizer_op
+from wgcc.ops.optimizers.kind import OptimizerKind, UpdateCall
+from wgcc.ops.registry import UpdateForm
+
+FORM = UpdateForm(("p", "g"), ("lr",), ("p",), "p = p - lr * sign(g);")
+PLAIN = {"decay": "none", "clip_value": None, "gated": False}
+OPS = (
+    optimizer_op(
+        "sign_update",
+        lambda attrs: FORM,
+        lambda values, attrs: {"p": values["p"] - values["lr"] * np.sign(values["g"])},
+        list_samples(2, 1, [PLAIN]),
+    ),
+)
+
+
+def rule(inputs):
+    return UpdateCall("sign_update", [], [inputs.lr], {})
+
+
+OPTIMIZERS = (OptimizerKind("sign", {"lr": 1e-3, "weight_decay": 0.0}, "decoupled", rule),)
+'''
+COMMAND = '''"""`wgcc size`: how many characters a program has."""
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, path_type=Path))
+def command(file: Path) -> None:
+    """Print the size of FILE."""
+    print(len(file.read_text()))
+'''
+MODEL = """
+model Net {
+  a: Linear[3, 4]
+  optimizer opt: sign { lr = 0.01 }
+  entry train(x: f32[8, 3], t: f32[8, 4]) -> (loss: f32) {
+    loss = mse(bent(a(x)), t)
+    minimize loss with opt
+    return loss
+  }
+}
+test "bent" { assert abs(sum(bent(0.75 * ones(f32[2]))) - 4.0) < 1e-6 }
+"""
+OPERATOR = '"Erf": "erf({0})",'
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the compiler's sources, beside links to what nothing here changes."""
+    folder = tmp_path_factory.mktemp("additions")
+    shutil.copytree(ROOT / "wgcc", folder / "wgcc")
+    for name in ("grammar", "runtime_js", "runtime_py", "examples"):
+        (folder / name).symlink_to(ROOT / name)
+    return folder
+
+
+def wgcc(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(checkout), str(checkout / "runtime_py")])
+    environment = {**os.environ, **running_on("wasm"), "PYTHONPATH": path}
+    command = [sys.executable, "-m", "wgcc", *arguments]
+    return subprocess.run(
+        command, cwd=checkout, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_an_activation_and_an_optimizer_are_a_file_each(checkout: Path) -> None:
+    """The self-test of the bundle compares a training step with the references in numpy."""
+    (checkout / "wgcc" / "ops" / "bent.py").write_text(ACTIVATION, encoding="utf-8")
+    (checkout / "wgcc" / "ops" / "optimizers" / "sign.py").write_text(OPTIMIZER, encoding="utf-8")
+    (checkout / "model.wg").write_text(MODEL, encoding="utf-8")
+    for command in (["check", "model.wg"], ["build", "model.wg", "-o", "b"], ["verify", "b"]):
+        done = wgcc(checkout, *command)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert "sign(" in (checkout / "b" / "kernels" / "sign_update.wgsl").read_text(encoding="utf-8")
+
+
+def test_a_command_is_a_file(checkout: Path) -> None:
+    (checkout / "wgcc" / "cli" / "commands" / "size.py").write_text(COMMAND, encoding="utf-8")
+    (checkout / "five.wg").write_text("12345", encoding="utf-8")
+    assert wgcc(checkout, "size", "five.wg").stdout == "5\n"
+    assert "Print the size of FILE." in wgcc(checkout, "--help").stdout
+
+
+def test_an_onnx_operator_is_a_line_or_a_function(checkout: Path) -> None:
+    """An operator that is there is taken away and added again."""
+    x, y = (make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, 3]) for name in "xy")
+    graph = make_graph([make_node("Erf", ["x"], ["y"])], "one", [x], [y])
+    onnx.save(make_model(graph, opset_imports=[make_opsetid("", 18)]), checkout / "one.onnx")
+    rules = checkout / "wgcc" / "from_onnx" / "rules" / "elementwise.py"
+    text = rules.read_text(encoding="utf-8")
+    assert text.count(OPERATOR) == 1
+    rules.write_text(text.replace(OPERATOR, ""), encoding="utf-8")
+    done = wgcc(checkout, "import", "one.onnx", "-o", "imported")
+    assert done.returncode != 0 and "Erf" in done.stdout + done.stderr
+    rules.write_text(text, encoding="utf-8")
+    done = wgcc(checkout, "import", "one.onnx", "-o", "imported")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "erf(" in (checkout / "imported" / "model.wg").read_text(encoding="utf-8")
