@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ from wgcc.from_onnx.writing.written import Written
 from wgcc.ir.dtypes import DTYPE_TABLE, FLOATS
 from wgcc.lazy_numpy import Array, np
 from wgcc.paths import data_dir
+from wgcc.syntax import ast
+from wgcc.syntax.templates import parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,11 +212,11 @@ def _model_name(file: str, taken: set[str]) -> str:
     return f"{name}Model" if name in standard_names() or name in taken else name
 
 
+@cache
 def standard_names() -> frozenset[str]:
     """Layers, functions and types that every program has."""
-    texts = [
-        path.read_text(encoding="utf-8")
-        for path in sorted((data_dir("grammar") / "std").glob("*.wg"))
-    ]
-    own = re.findall(r"^(?:layer|fn) (\w+)", "\n".join(texts), re.MULTILINE)
+    files = [parsed(path.read_text(encoding="utf-8"))
+             for path in sorted((data_dir("grammar") / "std").glob("*.wg"))]  # fmt: skip
+    items = [item for file in files for item in file.items]
+    own = [item.name.text for item in items if isinstance(item, ast.Layer | ast.Function)]
     return frozenset([*own, *BUILTINS, *DTYPE_TABLE, "pi", "e", "inf"])
