@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from wgcc.bundle.javascript import strip_javascript
 from wgcc.bundle.join import join_modules
 from wgcc.bundle.modules import JoinError
 from wgcc.bundle.runtime_js import FILES, readable_files, runtime_modules
-from wgcc.bundle.strip import strip_javascript
 
 CORE = """// The whole.
 

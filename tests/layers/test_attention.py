@@ -17,10 +17,10 @@ import wgcc_runtime
 from building import build
 from op_bundles import gradient_graph, write_op_bundle
 from tint_compiler import compile_all
+from wgcc.backends.wgsl.print_tree import print_kernel
 from wgcc.compiler import compile_file
 from wgcc.ops import OPS
 from wgcc.schedule.kernels import attention_tiles
-from wgcc.schedule.kernels.render import render
 
 Array = np.ndarray[Any, Any]
 FORWARD = 1e-5
@@ -242,7 +242,7 @@ def test_tiles_of_long_sequences_are_loaded_several_per_iteration(tmp_path: Path
     model = tmp_path / "layer.wg"
     model.write_text(TRAINED.replace("D = 32, H = 4", "D = 256, H = 4"), encoding="utf-8")
     dispatches = compile_file(model, sizes={"T": 9000}).schedule.entries["train"].dispatches
-    texts = {render(dispatch.launches["gpu"].kernel) for dispatch in dispatches}
+    texts = {print_kernel(dispatch.launches["gpu"].kernel) for dispatch in dispatches}
     long = [text for text in texts if "let i = unit * THREADS + slot;" in text]
     paths = [tmp_path / f"{number}.wgsl" for number in range(len(long))]
     for path, text in zip(paths, long, strict=True):

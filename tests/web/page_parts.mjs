@@ -30,6 +30,19 @@ async function training() {
   await page.close();
   return found;
 }
+/** A screen with two pixels for each of the page: the heights of the curve before and after steps. */
+async function sharp() {
+  const page = await open('iris');
+  await page.evaluate(() => Object.defineProperty(globalThis, 'devicePixelRatio', { value: 2 }));
+  const heights = [];
+  for (const width of [1280, 1000]) {
+    await page.setViewportSize({ width, height: 900 });
+    await train(page, 6);
+    heights.push(await page.$eval('#plot', ({ clientHeight, height }) => [clientHeight, height]));
+  }
+  await page.close();
+  return heights;
+}
 /** In a page: that measuring held-out rows changes nothing, and gives their loss. */
 async function checkUndone() {
   const { model, data } = globalThis.wgccPage;
@@ -280,6 +293,7 @@ for (const part of [
   sharing,
   exporting,
   training,
+  sharp,
   fields,
   pictures,
   writing,

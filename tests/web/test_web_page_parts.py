@@ -48,6 +48,11 @@ def test_training(seen: dict[str, Any]) -> None:
     assert training["isOff"] and "choose some" in training["why"]
 
 
+def test_curves_keep_their_height_on_sharp_screens(seen: dict[str, Any]) -> None:
+    """In the page, and in the canvas's own pixels."""
+    assert seen["sharp"] == [[200, 400]] * 2
+
+
 def test_fields(seen: dict[str, Any]) -> None:
     fields = seen["fields"]
     assert fields["takes"] == "Takes 4 numbers."

@@ -16,12 +16,12 @@ from typing import Any
 
 from wgcc.bundle.data_file import FILE as DATA
 from wgcc.bundle.data_file import preparation_text_of, title_of
+from wgcc.bundle.javascript import strip_css
 from wgcc.bundle.modules import read_module
 from wgcc.bundle.owned import WEIGHTS
 from wgcc.bundle.plan import TOKENIZER
 from wgcc.bundle.runtime_js import PAGE, page_files, without_tokens
 from wgcc.bundle.seal import seal_text
-from wgcc.bundle.strip import strip_css
 from wgcc.bundle.web_text import bytes_literal, fill, kernels_literal, plan_literal, template
 from wgcc.paths import data_dir
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from wgcc.bundle.javascript import strip_javascript
 from wgcc.bundle.join import join_modules
 from wgcc.bundle.plan import TOKENIZER
-from wgcc.bundle.strip import strip_javascript
 from wgcc.paths import data_dir
 
 # File -> the module that defines its exports; each file after those it imports statically.

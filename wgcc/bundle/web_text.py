@@ -6,7 +6,7 @@ import base64
 import re
 from collections.abc import Mapping
 
-from wgcc.bundle.strip import strip_javascript
+from wgcc.bundle.javascript import strip_javascript
 from wgcc.paths import data_dir
 from wgcc_runtime.wgsl_code import code_of
 

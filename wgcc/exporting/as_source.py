@@ -31,12 +31,19 @@ Rule: TypeAlias = Callable[[Node, "list[ast.Expr]"], ast.Expr]
 # Constants of more elements would not be read by anybody.
 MOST_ELEMENTS = 4096
 # Ops that are called as they are in the language.
-FUNCTIONS = (
-    "tanh", "sigmoid", "relu", "gelu", "silu", "mish", "softplus", "erf", "maximum", "minimum",
-    "tan", "asin", "acos", "atan", "sinh", "cosh", "atan2", "abs", "sign", "floor", "ceil",
-    "trunc", "round", "square", "sqrt", "rsqrt", "exp", "expm1", "log", "log1p", "sin", "cos",
-    "where",
-)  # fmt: skip
+FUNCTIONS = {
+    "tanh": "tanh", "sigmoid": "sigmoid", "relu": "relu", "gelu": "gelu", "silu": "silu",
+    "mish": "mish", "softplus": "softplus", "erf": "erf", "maximum": "maximum",
+    "minimum": "minimum", "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan",
+    "sinh": "sinh", "cosh": "cosh", "atan2": "atan2", "abs": "abs", "sign": "sign",
+    "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "round", "square": "square",
+    "sqrt": "sqrt", "rsqrt": "rsqrt", "exp": "exp", "expm1": "expm1", "log": "log",
+    "log1p": "log1p", "sin": "sin", "cos": "cos", "where": "where",
+}  # fmt: skip
+REDUCTIONS = {
+    "sum": "sum", "max": "max", "min": "min", "prod": "prod", "any": "any", "all": "all",
+    "logsumexp": "logsumexp", "peak": "max",
+}  # fmt: skip
 SIGNS = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%", "pow": "**", "matmul": "@",
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
@@ -268,11 +275,10 @@ PLAIN: Mapping[str, Callable[[Node], bool]] = {
 
 
 RULES: Mapping[str, Rule] = {
-    **{op: _called(op) for op in FUNCTIONS},
+    **{op: _called(function) for op, function in FUNCTIONS.items()},
     **{op: _template(f"{{0}} {sign} {{1}}") for op, sign in SIGNS.items()},
     **{op: _called(function, "axis") for op, function in ALONG.items()},
-    **{op: _reduced(op) for op in ("sum", "max", "min", "prod", "any", "all", "logsumexp")},
-    "peak": _reduced("max"),
+    **{op: _reduced(function) for op, function in REDUCTIONS.items()},
     "neg": _template("-{0}"),
     "logical_not": _template("not {0}"),
     "reciprocal": _template("1.0 / {0}"),

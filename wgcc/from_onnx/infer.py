@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wgcc.from_onnx.context import TensorType
 from wgcc.from_onnx.microsoft import function_body
 from wgcc.from_onnx.problems import CannotImport, TooLarge
-from wgcc.from_onnx.values import Constant, Operand, Value
+from wgcc.from_onnx.values import Constant, Operand, TensorType, Value
 
 # Operators whose output is like their first operand, which ONNX's rules do not say.
 LIKE_FIRST = ("GroupNormalization", "MeanVarianceNormalization")

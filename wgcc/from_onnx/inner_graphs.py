@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from wgcc.from_onnx.context import Writer
 from wgcc.from_onnx.model_file import initialisers
 from wgcc.from_onnx.problems import CannotImport
-from wgcc.from_onnx.values import Constant, Operand, Traced
+from wgcc.from_onnx.values import Constant, Operand, Traced, Writer
 
 if TYPE_CHECKING:
     from wgcc.from_onnx.trace import Tracer

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from wgcc.from_onnx.context import Given, Op, Writer, leaf
+from wgcc.from_onnx.context import Given, Op, leaf
 from wgcc.from_onnx.infer import element_of
 from wgcc.from_onnx.inner_graphs import Values, apart, own_weights, run_inner
 from wgcc.from_onnx.literals import literal
@@ -18,6 +18,7 @@ from wgcc.from_onnx.values import (
     Operand,
     Statement,
     Value,
+    Writer,
     flat,
     plain_order,
 )

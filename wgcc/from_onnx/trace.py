@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wgcc.errors import WgError
-from wgcc.from_onnx.context import Op, TensorType, Writer
+from wgcc.from_onnx.context import Op
 from wgcc.from_onnx.control import CONTROL
 from wgcc.from_onnx.fold import fold
 from wgcc.from_onnx.infer import Environment, output_types, type_of, without_unread
@@ -20,7 +20,16 @@ from wgcc.from_onnx.names import one_line, scope_of, scopes_of, word
 from wgcc.from_onnx.noise import RANDOM
 from wgcc.from_onnx.problems import CannotImport, Problem
 from wgcc.from_onnx.rules import OWN_SHAPES, RULES
-from wgcc.from_onnx.values import Constant, Operand, Scope, Traced, Value, plain_order
+from wgcc.from_onnx.values import (
+    Constant,
+    Operand,
+    Scope,
+    TensorType,
+    Traced,
+    Value,
+    Writer,
+    plain_order,
+)
 from wgcc.importing.onnx_stored import repeated_vectors, stored
 from wgcc.lazy_numpy import Array, np
 

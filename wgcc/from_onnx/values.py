@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from wgcc.importing.onnx_stored import Stored
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast
 from wgcc.syntax.print_source import expression_text
@@ -250,6 +251,43 @@ class Traced:
 
     def all_notes(self) -> list[str]:
         return [*self.notes, *(f"{text}: {_listed(names)}" for text, names in self.remarks.items())]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """`element` is ONNX's number of the element type."""
+
+    dtype: str
+    shape: Shape
+    element: int = 0
+
+
+@dataclass(slots=True)
+class Writer:
+    """Where statements and members of a graph are put."""
+
+    traced: Traced
+    # Initialisers that several nodes read: they stay parameters of their own.
+    shared: set[str] = field(default_factory=set)
+    # By initialiser: its parameter, and the order of the initialiser's axes in it.
+    members: dict[str, tuple[Member, Shape | None]] = field(default_factory=dict)
+    orders: dict[tuple[Value, Shape], Value] = field(default_factory=dict)
+    # What computes a value, and which values only one node reads.
+    made_by: dict[Value, Statement] = field(default_factory=dict)
+    used_once: set[Value] = field(default_factory=set)
+    keeps_batch_norm: bool = False
+    stored: Stored = field(default_factory=Stored)
+
+    def is_weight(self, constant: Constant) -> bool:
+        """Whether it is a stored weight, or a part of one."""
+        is_stored = bool(constant.source) and constant.source not in self.stored.fixed
+        return constant.dtype == "f32" and (is_stored or constant.again is not None)
+
+    def is_number(self, constant: Constant) -> bool:
+        """Whether it is written as a number. Many files store such numbers beside the weights."""
+        if constant.shape == ():
+            return constant.source not in self.stored.scalars
+        return constant.array.size == 1 and not self.is_weight(constant)
 
 
 # More names than these are counted.

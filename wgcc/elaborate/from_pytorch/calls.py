@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 
 # These have no meaning here, and leaving them out changes no number.
 IGNORED = (
@@ -184,12 +186,10 @@ def _placed(match: re.Match[str], argument: PytorchArgument) -> str:
     return argument.text if alone else argument.group
 
 
-def read(table: str, builders: dict[str, Build] | None = None) -> dict[str, Counterpart]:
-    """Lines `name(parameters) = form ; remark`, `name(parameters) = form ;; missing`, or `name = -
-    remark`.
-    """
+def read(section: str, builders: dict[str, Build] | None = None) -> dict[str, Counterpart]:
+    """The lines of a section of `hints.txt`, which says what they mean."""
     counterparts = {}
-    for line in filter(None, (" ".join(line.split()) for line in table.splitlines())):
+    for line in _sections()[section]:
         head, _, rest = line.partition(" = ")
         name, _, parameters = head.partition("(")
         rest, _, missing = rest.partition(" ;; ")
@@ -202,3 +202,15 @@ def read(table: str, builders: dict[str, Build] | None = None) -> dict[str, Coun
             parameters, form.strip(), remark.strip(), build, missing.strip()
         )
     return counterparts
+
+
+@cache
+def _sections() -> dict[str, list[str]]:
+    sections: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in (Path(__file__).parent / "hints.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            lines = sections[line.strip("[]")] = []
+        elif line and not line.startswith("#"):
+            lines.append(line)
+    return sections

@@ -159,8 +159,6 @@ def _expand(bound: Bound) -> str | None:
 
 
 _FILLED = ("zeros", "ones", "rand", "randn")
-_POOL = "input, kernel_size, stride=, padding=, *, ceil_mode="
-_KERNEL = "input, weight, bias=, stride=, padding=, dilation=, groups="
 _BUILDERS: dict[str, Build] = {
     **{name: created(name) for name in _FILLED},
     **{name: _convolution(name) for name in ("conv1d", "conv2d", "conv3d")},
@@ -172,48 +170,4 @@ _BUILDERS: dict[str, Build] = {
     "flip": _several("flip", "axis = "),
 }  # fmt: skip
 
-SAME_NAMES: Mapping[str, Counterpart] = read(
-    f"""
-    reshape(input, *shape) = reshape({{input}}, [{{shape}}])
-    expand(input, *sizes) = expand({{input}}, [{{sizes}}])
-    tile(input, *rest) = tile({{input}}, {{rest}})
-    flip(input, *rest) = flip({{input}}, axis = {{rest}})
-    zeros(*size) = zeros(f32[{{size}}])
-    ones(*size) = ones(f32[{{size}}])
-    rand(*size) = rand(f32[{{size}}])
-    randn(*size) = randn(f32[{{size}}])
-    randint(low, high, size=) = randint({{low}}, {{high}}, i32[N, D])
-    arange(start, end=, step=) = arange({{start}})
-    gather(input, dim, index) = take_along_axis({{input}}, {{index}}, axis = {{dim}})
-    scatter_add(input, dim, index, src) = scatter_add({{input}}, {{index}}, {{src}}, axis = {{dim}})
-    max(input, dim=, keepdim=) = max({{input}})
-    min(input, dim=, keepdim=) = min({{input}})
-    var(input, dim=, unbiased=, *, correction=, keepdim=) = var({{input}}, correction = 1)
-    std(input, dim=, unbiased=, *, correction=, keepdim=) = std({{input}}, correction = 1)
-    size(input, dim=) = shape({{input}})
-    concat(tensors, dim=0) = concat({{tensors}}, axis = {{dim}})
-    pad(input, pad, mode=, value=) = pad({{input}}, {{pad}}<<, mode = {{mode}}>><<, value = \
-        {{value}}>>)
-    einsum(equation, *operands) = einsum("i j, j k -> i k", {{operands}})
-    normalize(input, p=, dim=1, eps=) = normalize({{input}}, axis = {{dim}})
-    cosine_similarity(x1, x2, dim=1, eps=) = cosine_similarity({{x1}}, {{x2}}, axis = {{dim}}<<, \
-        eps = {{eps}}>>)
-    layer_norm(input, normalized_shape, weight, bias, eps=) = layer_norm({{input}}, {{weight}}, \
-        {{bias}}<<, eps = {{eps}}>>)
-    rms_norm(input, normalized_shape, weight, eps=) = rms_norm({{input}}, {{weight}}<<, eps = \
-        {{eps}}>>)
-    dropout(input, p=0.5) = dropout({{input}}, {{p}})
-    gelu(input, *, approximate=) = gelu({{input}})
-    one_hot(tensor, num_classes) = one_hot({{tensor}}, {{num_classes}})
-    cross_entropy(input, target, weight=, *, ignore_index=, reduction=, label_smoothing=) = \
-        cross_entropy({{input}}, {{target}})
-    conv1d({_KERNEL}) = conv1d({{input}}, {{weight}}) + {{bias}} ; channels are the last axis
-    conv2d({_KERNEL}) = conv2d({{input}}, {{weight}}) + {{bias}} ; channels are the last axis
-    conv3d({_KERNEL}) = conv3d({{input}}, {{weight}}) + {{bias}} ; channels are the last axis
-    avg_pool1d({_POOL}) = avg_pool1d({{input}}, {{kernel_size}}<<, {{stride}}>><<, pad = \
-        {{padding}}>><<, ceil_mode = {{ceil_mode}}>>) ; channels are the last axis
-    avg_pool2d({_POOL}) = avg_pool2d({{input}}, {{kernel_size}}<<, {{stride}}>><<, pad = \
-        {{padding}}>><<, ceil_mode = {{ceil_mode}}>>) ; channels are the last axis
-    """,
-    _BUILDERS,
-)
+SAME_NAMES: Mapping[str, Counterpart] = read("same names", _BUILDERS)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from wgcc.from_onnx.context import Op, TensorType
+from wgcc.from_onnx.context import Op
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.images import conv
 from wgcc.from_onnx.rules.products import matmul
 from wgcc.from_onnx.rules.rule import Rule, axis_of, dtype
-from wgcc.from_onnx.values import Constant, Operand, Shape, Value
+from wgcc.from_onnx.values import Constant, Operand, Shape, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 
 RANGES = {"u8": (0, 255), "i8": (-128, 127)}
