@@ -322,7 +322,9 @@ def environment() -> dict[str, str]:
     """Variables of every process: tools of .venv, and of .cache if they are there, come first."""
     places = [BIN, NEWER_NODE / "node_modules" / ".bin"]
     path = os.pathsep.join([*map(str, places), os.environ.get("PATH", "")])
-    return {**os.environ, "PATH": path}
+    # Tests start hundreds of processes, which must not compile all modules again.
+    inherited = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return {**inherited, "PATH": path}
 
 
 def which(tool: str) -> str | None:

@@ -12,11 +12,11 @@ import pytest
 
 import golden
 from adapters import ROOT
+from wgcc import user_cache
 from wgcc.errors import Diagnostics, Source
 from wgcc.errors_text import render_run
 from wgcc.paths import data_dir
 from wgcc.syntax import ast
-from wgcc.syntax import grammar as tables
 from wgcc.syntax.explain import affected_lines
 from wgcc.syntax.grammar import grammar
 from wgcc.syntax.parser import parse
@@ -345,26 +345,26 @@ def test_random_characters_never_raise() -> None:
 
 def test_a_damaged_cache_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    tables.keep_tables("key", b"tables")
-    assert tables.read_tables("key") == b"tables"
+    user_cache.keep_cached("key", b"tables")
+    assert user_cache.read_cached("key") == b"tables"
     kept = tmp_path / "wgcc" / "key"
     kept.write_bytes(kept.read_bytes()[:-1])
-    assert tables.read_tables("key") is None
-    assert tables.read_tables("other") is None
+    assert user_cache.read_cached("key") is None
+    assert user_cache.read_cached("other") is None
 
 
 def test_a_cache_that_others_may_write_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    tables.keep_tables("key", b"tables")
+    user_cache.keep_cached("key", b"tables")
     (tmp_path / "wgcc").chmod(0o777)
-    assert tables.read_tables("key") is None
+    assert user_cache.read_cached("key") is None
 
 
 def test_no_cache_folder_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
-    tables.keep_tables("key", b"tables")
-    assert tables.read_tables("key") is None
+    user_cache.keep_cached("key", b"tables")
+    assert user_cache.read_cached("key") is None

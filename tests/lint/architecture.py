@@ -15,7 +15,7 @@ Rows = Sequence[Sequence[str]]
 
 # Lowest first. A part may import parts of lower rows, and earlier parts of the first row.
 ROWS = (
-    ("lazy_numpy", "paths", "spelling", "errors", "errors_text", "reading"),
+    ("lazy_numpy", "paths", "user_cache", "spelling", "errors", "errors_text", "reading"),
     ("tokens",),
     ("syntax", "ir", "kernel"),
     ("ops",),

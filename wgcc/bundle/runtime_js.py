@@ -6,6 +6,8 @@ first needed, so most pages never fetch them. All are without comments and blank
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +16,7 @@ from wgcc.bundle.javascript import strip_javascript
 from wgcc.bundle.join import join_modules
 from wgcc.bundle.plan import TOKENIZER
 from wgcc.paths import data_dir
+from wgcc.user_cache import keep_cached, read_cached
 
 # File -> the module that defines its exports; each file after those it imports statically.
 FILES = {
@@ -34,13 +37,16 @@ FILES = {
 PAGE = "wgcc/page.js"
 # Only bundles with a file of tokens have it.
 TOKENS = "wgcc/tokens.js"
+# What joins and strips: other code makes other files of the same sources.
+_TOOLS = ("runtime_js.py", "javascript.py", "join.py", "modules.py")
 _BANNER = "// The runtime of wgcc, MIT licence; with comments: runtime_js of the sources of wgcc.\n"
 
 
 @lru_cache(maxsize=1)
 def runtime_files() -> dict[str, str]:
     """What pages load, by name."""
-    return {name: _stripped(text) for name, text in readable_files().items()}
+    files = page_files(data_dir("runtime_js") / "page", "app.js", False)
+    return {name: files[name] for name in FILES}
 
 
 def shipped_files(files: Iterable[str]) -> dict[str, str]:
@@ -70,22 +76,44 @@ def page_files(folder: Path, entry: str, is_served: bool) -> dict[str, str]:
     modules = page_modules()
     if is_served:
         modules["page/bundle.js"] = modules["page/served_bundle.js"]
-    is_own = folder != data_dir("runtime_js") / "page"
-    if is_own:
-        modules |= {f"own/{path.name}": _text(path) for path in sorted(folder.glob("*.js"))}
-    joined = _join(modules, f"{'own' if is_own else 'page'}/{entry}")
-    return {name: _stripped(text) for name, text in joined.items()}
+    if folder == data_dir("runtime_js") / "page":
+        return _kept_files(modules, f"page/{entry}")
+    modules |= {f"own/{path.name}": _text(path) for path in sorted(folder.glob("*.js"))}
+    return _stripped_files(modules, f"own/{entry}")
+
+
+def _kept_files(page: Mapping[str, str], entry: str) -> dict[str, str]:
+    """The files as an earlier run of this wgcc made them, if there was one."""
+    modules, data = {**runtime_modules(), **page}, _data_files()
+    tools = [_text(Path(__file__).with_name(name)) for name in _TOOLS]
+    sources = json.dumps([entry, modules, data, tools], sort_keys=True)
+    key = f"javascript-{hashlib.sha256(sources.encode()).hexdigest()[:24]}"
+    kept = read_cached(key)
+    if kept is not None:
+        files: dict[str, str] = json.loads(kept)
+        return files
+    files = _stripped_files(page, entry)
+    keep_cached(key, json.dumps(files).encode())
+    return files
+
+
+def _stripped_files(page: Mapping[str, str], entry: str) -> dict[str, str]:
+    return {name: _stripped(text) for name, text in _join(page, entry).items()}
 
 
 def _join(page: Mapping[str, str], entry: str) -> dict[str, str]:
+    files, places = {**FILES, PAGE: entry}, {"page": PAGE, "own": PAGE}
+    return join_modules({**runtime_modules(), **page}, files, _data_files(), places)
+
+
+def _data_files() -> dict[str, str]:
     # Only here, because it takes time to import.
     from wgcc_runtime.schema import SCHEMA_FILE
     from wgcc_runtime.tables import TABLES
     from wgcc_runtime.twin_form import FORM_FILE
 
-    data = {file.name: _text(file) for file in (SCHEMA_FILE, FORM_FILE, *TABLES.glob("*.json"))}
-    files = {**FILES, PAGE: entry}
-    return join_modules({**runtime_modules(), **page}, files, data, {"page": PAGE, "own": PAGE})
+    files = (SCHEMA_FILE, FORM_FILE, *sorted(TABLES.glob("*.json")))
+    return {file.name: _text(file) for file in files}
 
 
 def runtime_modules() -> dict[str, str]:

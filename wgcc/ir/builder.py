@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 from wgcc.errors import Span
@@ -23,8 +24,13 @@ class Builder:
         self.span: Span | None = None
         self.prefix = ""
         self._infer = infer
-        self._taken = set(taken)
+        self._reserved = taken
         self._counts: dict[str, int] = {}
+
+    @cached_property
+    def _taken(self) -> set[str]:
+        """Made for the first new name: most rewrites of a large graph add no node."""
+        return set(self._reserved)
 
     def inner(self) -> Builder:
         """A builder of other nodes of the same entry, as the body of a loop: names differ."""

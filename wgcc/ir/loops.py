@@ -112,9 +112,11 @@ def defined(graph: Graph) -> Iterator[Value]:
         yield from node.outputs
 
 
-def all_names(graph: Graph) -> set[str]:
+def all_names(graph: Graph) -> Iterator[str]:
     """The names of every value of an entry, bodies included."""
-    return {value.name for part in (graph, *bodies(graph)) for value in defined(part)}
+    yield from (value.name for value in defined(graph))
+    for body in bodies(graph):
+        yield from (value.name for value in defined(body))
 
 
 def with_body(node: Node, body: Graph) -> Node:

@@ -68,7 +68,7 @@ def _in_bodies(
     for loop in filter(None, map(loop_of, graph.nodes)):
         where = f"in the loop that makes {_names(loop.node)}: "
         yield from (where + text for text in _problems(loop.body, infer, forbidden, names))
-        names |= all_names(loop.body)
+        names.update(all_names(loop.body))
 
 
 def _define(values: Iterable[Value], known: dict[str, TensorType]) -> Iterator[str]:

@@ -28,8 +28,9 @@ class Rewrite:
 
     def updated(self, node: Node) -> Node:
         """`node` with the current replacements of its inputs."""
-        inputs = tuple(map(self.current, node.inputs))
-        return node if inputs == node.inputs else replace(node, inputs=inputs)
+        if not any(value.name in self._stands_for for value in node.inputs):
+            return node
+        return replace(node, inputs=tuple(map(self.current, node.inputs)))
 
     def keep(self, node: Node) -> None:
         self.builder.nodes.append(self.updated(node))

@@ -2,10 +2,7 @@
 
 This is the only file that imports Lark, and the only one that accesses Lark's parser state.
 
-Caches the parser's tables in a file of the user, because building them takes a while.
-
-Where the file is missing, damaged, of another owner or cannot be written, the caller builds the
-tables again.
+The tables are kept between runs, because building them takes a while.
 """
 
 from __future__ import annotations
@@ -15,12 +12,9 @@ import functools
 import hashlib
 import io
 import itertools
-import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import lark
@@ -29,59 +23,7 @@ from lark.lexer import LexerThread
 
 from wgcc.paths import data_dir
 from wgcc.syntax.tokens import RawNode, Token
-
-_DIGEST_BYTES = 32
-
-
-def read_tables(key: str) -> bytes | None:
-    """The tables stored under `key`, or None."""
-    folder = _folder()
-    if folder is None:
-        return None
-    try:
-        content = (folder / key).read_bytes()
-    except OSError:
-        return None
-    digest, payload = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-    return payload if payload and hashlib.sha256(payload).digest() == digest else None
-
-
-def keep_tables(key: str, payload: bytes) -> None:
-    """Write atomically, because other processes may be reading."""
-    folder = _folder()
-    if folder is None:
-        return
-    try:
-        handle, name = tempfile.mkstemp(dir=folder)
-    except OSError:
-        return
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(hashlib.sha256(payload).digest() + payload)
-        os.replace(name, folder / key)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-
-
-def _folder() -> Path | None:
-    """A folder that only this user can write to: what is read from it is trusted."""
-    try:
-        folder = _cache_home() / "wgcc"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        facts = folder.stat()
-    except (OSError, RuntimeError, KeyError):
-        return None
-    if hasattr(os, "getuid") and (facts.st_uid != os.getuid() or facts.st_mode & 0o022):
-        return None
-    return folder
-
-
-def _cache_home() -> Path:
-    chosen = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
-    if chosen and Path(chosen).is_absolute():
-        return Path(chosen)
-    return Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
-
+from wgcc.user_cache import keep_cached, read_cached
 
 END = "$END"
 
@@ -99,7 +41,7 @@ def grammar() -> Grammar:
 
 
 def _load(key: str) -> lark.Lark | None:
-    payload = read_tables(key)
+    payload = read_cached(key)
     if payload is None:
         return None
     try:
@@ -112,7 +54,7 @@ def _make(key: str, text: str) -> lark.Lark:
     made = lark.Lark(text, parser="lalr", lexer="basic", tree_class=RawNode)
     file = io.BytesIO()
     made.save(file)
-    keep_tables(key, file.getvalue())
+    keep_cached(key, file.getvalue())
     # Loaded tables are faster than built ones, which check their terminals at every use.
     file.seek(0)
     return lark.Lark.load(file)
