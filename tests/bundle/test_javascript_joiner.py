@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from wgcc.bundle import runtime_js
 from wgcc.bundle.javascript import strip_javascript
 from wgcc.bundle.join import join_modules
 from wgcc.bundle.modules import JoinError
-from wgcc.bundle.runtime_js import FILES, readable_files, runtime_modules
+from wgcc.bundle.runtime_js import FILES, page_files, readable_files, runtime_modules
+from wgcc.paths import data_dir
 
 CORE = """// The whole.
 
@@ -180,3 +182,17 @@ def test_every_module_of_the_runtime_is_used() -> None:
     shipped = "".join(readable_files().values())
     for path in runtime_modules().keys() - set(FILES.values()):
         assert f"// ---- {path}\n" in shipped, path
+
+
+def test_files_of_an_earlier_run_are_those_of_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    page = data_dir("runtime_js") / "page"
+    made = page_files.__wrapped__(page, "app.js", False)
+    (kept,) = (tmp_path / "wgcc").iterdir()
+    monkeypatch.setattr(runtime_js, "join_modules", None)  # the second time, nothing is joined
+    assert page_files.__wrapped__(page, "app.js", False) == made
+    kept.write_bytes(kept.read_bytes()[:-1])
+    with pytest.raises(TypeError):
+        page_files.__wrapped__(page, "app.js", False)
