@@ -217,3 +217,26 @@ def test_why_there_is_no_twin(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert wgcc("build", model, "-o", bundle).exit_code == 0
     with pytest.raises(WgccError, match=r"the model needs .* GB of memory, and WebAssembly has"):
         wgcc_runtime.load(bundle, device="wasm")
+
+
+def test_the_form_for_subgroups_is_edited_like_any_kernel(tmp_path: Path) -> None:
+    """lavapipe has subgroups, so it runs that form; the twin runs neither."""
+    model = "model M {\n  entry total(x: f32[64, 64]) -> (y: f32[64]) = sum(x, axis = 1)\n}\n"
+    (tmp_path / "m.wg").write_text(model, encoding="utf-8")
+    bundle = tmp_path / "b"
+    assert wgcc("build", tmp_path / "m.wg", "-o", bundle).exit_code == 0
+    (form,) = (bundle / "subgroups").glob("*.wgsl")
+    text = form.read_text(encoding="utf-8")
+    head, store, value = text.rpartition("] = ")
+    form.write_text(f"{head}{store}2.0 * ({value.replace(';', ');', 1)}", encoding="utf-8")
+    name = f"subgroups/{form.name}"
+    done = wgcc("verify", bundle)
+    assert done.exit_code == 1 and f"{name} was changed" in done.stderr
+    assert json.loads(wgcc("accept", bundle, "--json").stdout)["edited"] == [name]
+    with pytest.warns(WgccWarning, match="edited by hand"):
+        for device, is_edited in (("lavapipe", True), ("wasm", False)):
+            with wgcc_runtime.load(bundle, device=device) as loaded:
+                total = loaded.total(x=np.ones((64, 64), np.float32))["y"][0]
+            assert bool(total != 64.0) is is_edited
+    assert wgcc("build", tmp_path / "m.wg", "-o", bundle, "--keep-kernels").exit_code == 0
+    assert "2.0 * (" in form.read_text(encoding="utf-8")

@@ -23,6 +23,8 @@ from wgcc_runtime.plan_digest import KEY, plan_digest
 PLAN = "plan.json"
 EDITED = "edited"
 MOST_BYTES = 1 << 20
+# The folders that a kernel's forms are in, and the fields of its record that hold their digests.
+FORMS = (("kernels", "sha256"), ("subgroups", "subgroups"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,8 @@ def keep_kernels(
     content = files[PLAN]
     assert isinstance(content, bytes)
     plan = json.loads(content)
-    records = {f"kernels/{kernel['file']}": kernel for kernel in plan["kernels"]}
-    lost = [e.file for e in kept if records.get(e.file, {}).get("sha256") != e.built]
+    built = {name: kernel[key] for kernel in plan["kernels"] for name, key in forms_of(kernel)}
+    lost = [edit.file for edit in kept if built.get(edit.file) != edit.built]
     if lost:
         raise WgError(
             f"edited by hand, but no longer what this model needs: {', '.join(lost)}. The model, "
@@ -86,17 +88,22 @@ def with_edits(plan: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, A
 
     before, kernels = dict(plan.get(EDITED, {})), []
     for kernel in plan["kernels"]:
-        name = f"kernels/{kernel['file']}"
-        digest = code_digest(texts[name]) if name in texts else kernel["sha256"]
-        if digest != kernel["sha256"]:
-            guard_wgsl(texts[name], kernel["file"])
-            before.setdefault(name, kernel["sha256"])
-        kernels.append({**kernel, "sha256": digest})
+        digests = {key: code_digest(texts[n]) for n, key in forms_of(kernel) if n in texts}
+        for name, key in forms_of(kernel):
+            if digests.get(key, kernel[key]) != kernel[key]:
+                guard_wgsl(texts[name], name)
+                before.setdefault(name, kernel[key])
+        kernels.append({**kernel, **digests})
     # One that is as built again is no longer edited.
-    now = {f"kernels/{k['file']}": k["sha256"] for k in kernels}
+    now = {name: kernel[key] for kernel in kernels for name, key in forms_of(kernel)}
     still = {name: digest for name, digest in before.items() if now.get(name) != digest}
     others = {key: value for key, value in plan.items() if key != EDITED}
     return {**others, "kernels": kernels, **({EDITED: still} if still else {})}
+
+
+def forms_of(kernel: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The files of a kernel, each with the field of its record that holds the digest."""
+    return [(f"{folder}/{kernel['file']}", key) for folder, key in FORMS if key in kernel]
 
 
 def renewed(
@@ -116,7 +123,7 @@ def as_built(plan: OldPlan) -> dict[str, Any]:
     """The plan with the digests of the kernels that the compiler wrote."""
     before = plan.get(EDITED, {})
     kernels = [
-        {**kernel, "sha256": before.get(f"kernels/{kernel['file']}", kernel["sha256"])}
+        {**kernel, **{key: before.get(name, kernel[key]) for name, key in forms_of(kernel)}}
         for kernel in plan["kernels"]
     ]
     return {**plan, "kernels": kernels}
@@ -134,11 +141,13 @@ def _kernels(folder: Path, plan: OldPlan) -> Iterator[tuple[str, str, str]]:
     """Every kernel's file, its text, and the digest of what the compiler wrote."""
     before = plan.get(EDITED)
     before = before if isinstance(before, dict) else {}
-    for kernel in plan["kernels"] if isinstance(plan.get("kernels"), list) else ():
-        name = f"kernels/{kernel['file']}"
+    kernels = plan["kernels"] if isinstance(plan.get("kernels"), list) else ()
+    for name, built in (
+        (name, kernel[key]) for kernel in kernels for name, key in forms_of(kernel)
+    ):
         if is_plain(folder, name) and (folder / name).stat().st_size <= MOST_BYTES:
             text = (folder / name).read_bytes().decode("utf-8", "replace")
-            yield name, text, before.get(name, kernel["sha256"])
+            yield name, text, before.get(name, built)
 
 
 def _read_plan(folder: Path) -> dict[str, Any]:
