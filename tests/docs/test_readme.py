@@ -84,7 +84,7 @@ def with_dispatches(document: str) -> str:
 
 def kernel_writing(value: str, files: Mapping[str, bytes]) -> str:
     """The kernel whose header names this result."""
-    kernels = [data.decode() for name, data in files.items() if name.endswith(".wgsl")]
+    kernels = [data.decode() for name, data in files.items() if name.startswith("kernels/")]
     (found,) = (kernel for kernel in kernels if re.search(rf"// +y\d+: {value} ", kernel))
     return found
 

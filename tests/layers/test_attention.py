@@ -6,7 +6,6 @@ compiling with Tint, the number of bindings and the bytes of plans are checked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,19 +67,24 @@ model Options {
 
 
 @pytest.fixture(scope="module", params=["tiles", "blocks"])
-def kernels(request: pytest.FixtureRequest) -> Iterator[None]:
+def kernels(request: pytest.FixtureRequest) -> str:
     """Both ways to write attention; the second is for heads too large for tiles."""
+    kind: str = request.param
+    return kind
+
+
+def build_with(kernels: str, model: Path, folder: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
-        if request.param == "blocks":
+        if kernels == "blocks":
             patch.setattr(attention_tiles, "MOST_COLUMNS", 0)
-        yield
+        return build(model, folder)
 
 
 @pytest.fixture(scope="module")
-def options(tmp_path_factory: pytest.TempPathFactory, kernels: None) -> Path:
+def options(tmp_path_factory: pytest.TempPathFactory, kernels: str) -> Path:
     folder = tmp_path_factory.mktemp("options")
     (folder / "options.wg").write_text(OPTIONS, encoding="utf-8")
-    return build(folder / "options.wg", folder / "bundle")
+    return build_with(kernels, folder / "options.wg", folder / "bundle")
 
 
 def option_inputs(at: int) -> dict[str, Array]:
@@ -155,10 +159,10 @@ model Gradients {
 
 
 @pytest.fixture(scope="module")
-def gradients(tmp_path_factory: pytest.TempPathFactory, kernels: None) -> Path:
+def gradients(tmp_path_factory: pytest.TempPathFactory, kernels: str) -> Path:
     folder = tmp_path_factory.mktemp("gradients")
     (folder / "gradients.wg").write_text(GRADIENTS, encoding="utf-8")
-    return build(folder / "gradients.wg", folder / "bundle")
+    return build_with(kernels, folder / "gradients.wg", folder / "bundle")
 
 
 def test_gradients_of_computed_operands(gradients: Path, device: Any) -> None:

@@ -76,9 +76,10 @@ def test_every_example_has_its_figures() -> None:
 def test_a_bundle_is_small() -> None:
     """What a page fetches to start, and how many files there are."""
     files = compiled_model("examples/chargpt/model.wg").files()
-    assert len(files) < 130
+    assert len([name for name in files if not name.startswith("subgroups/")]) < 130
     assert len(gzip.compress(files["index.js"])) <= 24_000
-    assert len(gzip.compress(files["kernels.js"])) <= 23_000
+    # Both forms of the kernels that reduce; the plain ones alone take 22,800.
+    assert len(gzip.compress(files["kernels.js"])) <= 27_000
 
 
 BENCHED = {"MLP 1-64-64-1": "a", "MLP 784-256-128-10": "b", "GPT of 2 blocks": "c"}

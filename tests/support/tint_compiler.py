@@ -21,10 +21,15 @@ def compile_all(
 ) -> dict[str, list[str]]:
     """Messages per path; an empty list means that every browser built on Tint accepts the kernel.
 
-    `halves` says that the kernels may use f16, `subgroups` subgroup operations.
+    `halves` says that the kernels may use f16, `subgroups` subgroup operations, as those in a
+    bundle's folder of that name may.
     """
-    features = ["shader-f16"] * halves + ["subgroups"] * subgroups
     wanted = [str(path) for path in paths]
+    forms = [] if subgroups else [path for path in wanted if Path(path).parent.name == "subgroups"]
+    if forms:
+        others = [path for path in wanted if path not in forms]
+        return {**compile_all(others, halves), **compile_all(forms, halves, subgroups=True)}
+    features = ["shader-f16"] * halves + ["subgroups"] * subgroups
     done = subprocess.run(
         [_node(), str(SCRIPT), str(NODE_FOLDER), *features],
         input=json.dumps(wanted),

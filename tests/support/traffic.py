@@ -42,10 +42,10 @@ def moved(path: Path, sizes: dict[str, int], entry: str = "train") -> list[Moved
 
 
 def _moved(graph: Graph) -> Iterator[Moved]:
-    fused = fuse(graph)
-    wanted = {name for group in fused.groups for name in group.reads} | fused.flow.results
+    fused, flow = fuse(graph), Flow.of(graph)
+    wanted = {name for group in fused.groups for name in group.reads} | flow.results
     wanted |= {v.name for n in graph.nodes if is_update(n) for v in lists_of(n).get("g", ())}
-    reads = _elements(fused)
+    reads = _elements(flow, fused)
     for group in fused.groups:
         if group.kind != FLAT:
             label = group.roots[-1].outputs[-1].name
@@ -60,9 +60,9 @@ def _is_stored(value: Value, root: Node, wanted: set[str]) -> bool:
     return value.name in wanted or (is_update(root) and value.name in replaced_by(root))
 
 
-def _elements(fused: Fused) -> dict[int, int]:
+def _elements(flow: Flow, fused: Fused) -> dict[int, int]:
     """By number of a group, how many elements it reads."""
-    flow, found = fused.flow, defaultdict[int, int](int)
+    found = defaultdict[int, int](int)
     owner = {id(root): group for group in fused.groups for root in group.roots}
     made = [value for node in flow.graph.nodes for value in node.outputs]
     for value in (*flow.graph.sources, *made):

@@ -48,14 +48,20 @@ def fill(text: str, **values: str) -> str:
 def kernel_codes(files: Mapping[str, bytes]) -> dict[str, str]:
     """What pages embed of each kernel file: its code; comments are in the file.
 
-    Kernels whose `main` begins alike come one after the other: so they are compressed best.
+    Kernels whose `main` begins alike come one after the other, and both forms of a kernel: so they
+    are compressed best.
     """
     codes = {
         name.removeprefix("kernels/"): code_of(data.decode("utf-8"))
         for name, data in files.items()
         if name.startswith(("kernels/", "subgroups/"))
     }
-    return dict(sorted(codes.items(), key=lambda item: (item[1].partition("@compute")[2], item[0])))
+
+    def place(name: str) -> tuple[str, str, str]:
+        file = name.removeprefix("subgroups/")
+        return codes.get(file, "").partition("@compute")[2], file, name
+
+    return {name: codes[name] for name in sorted(codes, key=place)}
 
 
 def kernels_literal(files: Mapping[str, bytes]) -> str:
