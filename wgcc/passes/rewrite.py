@@ -28,9 +28,11 @@ class Rewrite:
 
     def updated(self, node: Node) -> Node:
         """`node` with the current replacements of its inputs."""
-        if not any(value.name in self._stands_for for value in node.inputs):
-            return node
-        return replace(node, inputs=tuple(map(self.current, node.inputs)))
+        stands_for = self._stands_for
+        for value in node.inputs:  # a loop, because this runs for every node of every pass
+            if value.name in stands_for:
+                return replace(node, inputs=tuple(map(self.current, node.inputs)))
+        return node
 
     def keep(self, node: Node) -> None:
         self.builder.nodes.append(self.updated(node))
@@ -104,7 +106,7 @@ def builder_for(graph: Graph) -> Builder:
 
 def renamed(node: Node, names: Mapping[str, Value]) -> Node:
     """`node` with other values for those whose names are keys of `names`."""
-    if not any(value.name in names for value in (*node.inputs, *node.outputs)):
+    if not names or not any(value.name in names for value in (*node.inputs, *node.outputs)):
         return node
     return replace(
         node,
