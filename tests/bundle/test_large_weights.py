@@ -17,7 +17,7 @@ import wgcc.bundle.page as pages
 import wgcc.bundle.safetensors as files
 import wgcc.bundle.selftest as selftest
 import wgcc_runtime
-import wgcc_runtime.initial
+import wgcc_runtime.drawn
 import wgcc_runtime.weights as weights
 from building import TWIN
 from web_stacks import build_web, run_node
@@ -27,8 +27,8 @@ from wgcc.cli import main
 from wgcc.cli.progress import Loading
 from wgcc.compiler import compile_file
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.guard import _watched
-from wgcc_runtime.safetensors_file import file_pieces
+from wgcc_runtime.runner import _watched
+from wgcc_runtime.weights import file_pieces
 
 MODEL = """
 model Large {
@@ -74,13 +74,13 @@ def test_values_that_weights_replace_are_not_drawn(
 ) -> None:
     save_file({"w": np.ones((300, 500), np.float32)}, tmp_path / "w.safetensors")
     drawn: list[str] = []
-    draw = wgcc_runtime.initial.initial_values
+    draw = wgcc_runtime.drawn.initial_values
 
     def counted(init: Any, shape: Any, seed: int, name: str, dtype: str) -> Any:
         drawn.append(name)
         return draw(init, shape, seed, name, dtype)
 
-    monkeypatch.setattr(wgcc_runtime.initial, "initial_values", counted)
+    monkeypatch.setattr(wgcc_runtime.drawn, "initial_values", counted)
     program = compile_file(model).program
     values = InitialValues(program, read_weights(tmp_path / "w.safetensors", program))
     assert list(values) == ["w"]

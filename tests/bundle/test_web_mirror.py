@@ -28,10 +28,9 @@ from wgcc.bundle.runtime_js import (
     runtime_files,
     runtime_modules,
 )
+from wgcc_runtime.drawn import initial_values, random_words
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.initial import initial_values
 from wgcc_runtime.plan import read_plan
-from wgcc_runtime.threefry import random_words
 
 RUNTIME = ROOT / "runtime_js"
 # After parsing, JavaScript cannot distinguish 1.0 from 1.

@@ -14,7 +14,7 @@ from wgcc.bundle.safetensors import read_header
 from wgcc.errors import WgError
 from wgcc.lazy_numpy import Array, np
 from wgcc_runtime.data.problems import listed
-from wgcc_runtime.javascript_json import as_javascript, with_sorted_keys
+from wgcc_runtime.strict_json import as_javascript, with_sorted_keys
 
 FILE = "data.safetensors"
 # A page with more would hardly open: it holds the data as text.

@@ -18,7 +18,7 @@ from wgcc.bundle.plan import plan_text
 from wgcc.bundle.tuned import own_names, read_files
 from wgcc.bundle.web import web_files
 from wgcc.errors import WgError
-from wgcc_runtime.plan_digest import KEY, plan_digest
+from wgcc_runtime.strict_json import KEY, plan_digest
 
 PLAN = "plan.json"
 EDITED = "edited"
@@ -83,8 +83,7 @@ def accept(folder: Path) -> tuple[dict[str, bytes], list[str]]:
 
 def with_edits(plan: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
     """The plan with the digests of edited kernels, which say that they were edited."""
-    from wgcc_runtime.wgsl_code import code_digest
-    from wgcc_runtime.wgsl_guard import guard_wgsl
+    from wgcc_runtime.bundle_files import code_digest, guard_wgsl
 
     before, kernels = dict(plan.get(EDITED, {})), []
     for kernel in plan["kernels"]:
@@ -130,7 +129,7 @@ def as_built(plan: OldPlan) -> dict[str, Any]:
 
 
 def _edits(folder: Path, plan: OldPlan) -> Iterator[Edit]:
-    from wgcc_runtime.wgsl_code import code_digest
+    from wgcc_runtime.bundle_files import code_digest
 
     for name, text, built in _kernels(folder, plan):
         if code_digest(text) != built:

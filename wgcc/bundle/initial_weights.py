@@ -36,7 +36,7 @@ class InitialValues(Mapping[str, Array]):
         return sum(DTYPE_TABLE[t.type.dtype].bytes * t.type.size for t in self._tensors.values())
 
     def __getitem__(self, name: str) -> Array:
-        from wgcc_runtime.initial import initial_values
+        from wgcc_runtime.drawn import initial_values
 
         if name in self._given:
             return self._given[name]

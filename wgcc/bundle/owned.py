@@ -100,7 +100,7 @@ def written_since(folder: Path, plan: OldPlan) -> Iterator[tuple[str, str]]:
 
 def _is_changed(kernel: Path, path: str, name: str, plan: OldPlan) -> bool:
     """Whether a kernel was edited, accepted or not."""
-    from wgcc_runtime.wgsl_code import code_digest
+    from wgcc_runtime.bundle_files import code_digest
 
     edited = plan.get("edited")
     if isinstance(edited, dict) and path in edited:

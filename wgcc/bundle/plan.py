@@ -32,7 +32,7 @@ from wgcc.schedule.kernel import (
 )
 from wgcc.schedule.kernels.guard import FLAG
 from wgcc.tokens.token_file import TokenFile
-from wgcc_runtime.plan_digest import KEY, plan_digest
+from wgcc_runtime.strict_json import KEY, plan_digest
 
 FORMAT, VERSION = "wgcc-bundle", 1
 TWIN = "twin.wasm"

@@ -108,7 +108,7 @@ def _join(page: Mapping[str, str], entry: str) -> dict[str, str]:
 
 def _data_files() -> dict[str, str]:
     # Only here, because it takes time to import.
-    from wgcc_runtime.schema import SCHEMA_FILE
+    from wgcc_runtime.strict_json import SCHEMA_FILE
     from wgcc_runtime.tables import TABLES
     from wgcc_runtime.twin_form import FORM_FILE
 

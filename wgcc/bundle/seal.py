@@ -15,7 +15,7 @@ from typing import Any
 
 from wgcc.bundle.safetensors import read_header, words_header
 from wgcc.bundle.web_text import base64_text, kernel_codes
-from wgcc_runtime.javascript_json import as_javascript
+from wgcc_runtime.strict_json import as_javascript
 
 Plan = Mapping[str, Any]
 Files = Mapping[str, bytes]
@@ -41,11 +41,10 @@ def seal_text(files: Files) -> str:
 def _is_sound(files: Files) -> bool:
     """Whether the runtimes would accept the plan, its kernels and its twin."""
     # Only here, because it takes time to import.
-    from wgcc_runtime.bundle_files import read_forms, read_twin
+    from wgcc_runtime.bundle_files import guard_wgsl, read_forms, read_twin
     from wgcc_runtime.errors import WgccError
     from wgcc_runtime.plan import read_plan
-    from wgcc_runtime.plan_digest import KEY, plan_digest
-    from wgcc_runtime.wgsl_guard import guard_wgsl
+    from wgcc_runtime.strict_json import KEY, plan_digest
 
     try:
         plan = read_plan(files["plan.json"])

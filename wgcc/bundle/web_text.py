@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from wgcc.bundle.javascript import strip_javascript
 from wgcc.paths import data_dir
-from wgcc_runtime.wgsl_code import code_of
+from wgcc_runtime.bundle_files import code_of
 
 _PLACE = re.compile(r"__([A-Z][A-Z_]*[A-Z])__")
 

@@ -79,7 +79,7 @@ def _drawing_effort(context: Context, value: Value) -> int:
 
 def _initial_values(context: Context, value: Value) -> Array:
     # Imported here: numpy is not needed to compile a model.
-    from wgcc_runtime.initial import initial_values
+    from wgcc_runtime.drawn import initial_values
 
     parts = context.parts
     ref: ParamRef | StateRef | None

@@ -14,7 +14,7 @@ from wgcc.cli.printing import say
 if TYPE_CHECKING:
     from wgcc.compiler import Compiled
     from wgcc.lazy_numpy import Array
-    from wgcc_runtime.data.result import Data
+    from wgcc_runtime.data.preparation import Data
 
 
 ENTRY = "train"
