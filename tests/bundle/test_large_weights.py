@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save, save_file
 
+import wgcc.bundle.content as files
 import wgcc.bundle.emit as emit
 import wgcc.bundle.page as pages
-import wgcc.bundle.safetensors as files
 import wgcc.bundle.selftest as selftest
 import wgcc_runtime
 import wgcc_runtime.drawn
 import wgcc_runtime.weights as weights
 from building import TWIN
 from web_stacks import build_web, run_node
+from wgcc.bundle.emit import InitialValues, read_weights
 from wgcc.bundle.folder import write_files
-from wgcc.bundle.initial_weights import InitialValues, read_weights
 from wgcc.cli import main
 from wgcc.cli.progress import Loading
 from wgcc.compiler import compile_file

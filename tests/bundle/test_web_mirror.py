@@ -22,7 +22,7 @@ from test_runtime_plan import MALFORMED
 from test_twin_plan import MALFORMED as MALFORMED_TWINS
 from test_twin_plan import plan_with_twin
 from web_stacks import NODE, run_node, tool
-from wgcc.bundle.runtime_js import (
+from wgcc.bundle.page import (
     page_modules,
     readable_files,
     runtime_files,

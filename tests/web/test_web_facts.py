@@ -10,7 +10,7 @@ import pytest
 
 from adapters import ROOT
 from web_stacks import run_node
-from wgcc.bundle.runtime_js import runtime_modules
+from wgcc.bundle.page import runtime_modules
 from wgcc.ir import state_names
 from wgcc.schedule.kernel import CANDIDATE, GPU
 from wgcc_runtime import (

@@ -12,10 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from wgcc.bundle.content import digest_of_file, is_plain
-from wgcc.bundle.data_file import FILE as DATA
+from wgcc.bundle.content import DATA, digest_of_file, is_plain, read_header
 from wgcc.bundle.plan import FORMAT, SOURCE_NAME, TOKENIZER, TWIN
-from wgcc.bundle.safetensors import read_header
 
 WEIGHTS = "weights.safetensors"
 OFFLINE = "offline.js"

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from wgcc.effort import nodes_effort
-from wgcc.evaluate import evaluate, to_words
+from wgcc.evaluate import evaluate, nodes_effort, to_words
 from wgcc.ir.graph import FLOATS, Graph, Node, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops import OPS
