@@ -20,13 +20,12 @@ from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.ir.graph import Graph, Rows
 from wgcc.ir.program import Program
 from wgcc.lazy_numpy import Array
-from wgcc.passes.mark_remat import mark_remat
 from wgcc.passes.mark_rows import TraceAgain, mark_rows
 from wgcc.passes.pipeline import PREPARED, SIMPLIFIED, run_passes
+from wgcc.passes.rematerialise import mark_remat
 from wgcc.reading import read_text
-from wgcc.schedule.budget import REMAT_PARTS, Lowered, first_within
 from wgcc.schedule.kernel import Schedule
-from wgcc.schedule.raised_limits import RAISED, check_raised
+from wgcc.schedule.limits import RAISED, REMAT_PARTS, Lowered, check_raised, first_within
 from wgcc.schedule.schedule import schedule
 
 # Why a bundle has no twin.

@@ -142,8 +142,8 @@ BROKEN: dict[str, list[tuple[dict[str, str], tuple[str, ...]]]] = {
     ],
     "repository.added_state_has_one_place": [
         (
-            {"wgcc/passes/new.py": "\nname = 'opt/moment'\n", "wgcc/ir/state_names.py": ""},
-            ("wgcc/passes/new.py:2: names of", "wgcc/ir/state_names.py:1: STATE_NAMES lists it"),
+            {"wgcc/passes/new.py": "\nname = 'opt/moment'\n", "wgcc/ir/places.py": ""},
+            ("wgcc/passes/new.py:2: names of", "wgcc/ir/places.py:1: STATE_NAMES lists it"),
         )
     ],
     "repository.nothing_of_one_machine": [

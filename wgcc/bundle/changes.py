@@ -12,7 +12,7 @@ from typing import Any
 
 from wgcc.evaluate import Session
 from wgcc.ir.graph import FLOATS
-from wgcc.ir.state_names import AVERAGE, CALLS, STEP, is_random_state, optimizer_state
+from wgcc.ir.places import AVERAGE, CALLS, STEP, is_random_state, optimizer_state
 from wgcc.lazy_numpy import Array, np
 
 # Relative to the mean magnitude of a tensor's changes. f16 has 11 significant bits or fewer.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wgcc.ir.graph import FLOATS, Graph
-from wgcc.ir.state_names import is_own_state
+from wgcc.ir.places import is_own_state
 from wgcc.schedule.kernel import WORD, Exchange
 
 

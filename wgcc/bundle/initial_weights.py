@@ -8,8 +8,8 @@ from typing import Any
 
 from wgcc.errors import WgError
 from wgcc.ir.dtypes import DTYPE_TABLE
+from wgcc.ir.places import is_optimizer_state
 from wgcc.ir.program import Program, Tensor
-from wgcc.ir.state_names import is_optimizer_state
 from wgcc.lazy_numpy import Array
 from wgcc.spelling import did_you_mean
 

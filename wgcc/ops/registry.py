@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Attrs, Node, TensorType, Value
+from wgcc.ir.graph import Attrs, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array
 
 GradRule = Callable[[Builder, Node, Sequence[Value | None]], Sequence[Value | None]]

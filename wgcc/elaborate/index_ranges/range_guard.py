@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Graph, RangeCheck, RangeGuard, Value
+from wgcc.ir.graph import Builder, Graph, RangeCheck, RangeGuard, Value
 from wgcc.ir.loops import all_names
 from wgcc.ops import infer_types
 from wgcc.ops.formula import Term

@@ -10,7 +10,7 @@ from wgcc.elaborate.tracing.context import Context, Minimized
 from wgcc.elaborate.tracing.values import OptimizerValue
 from wgcc.errors import Span
 from wgcc.ir.graph import Graph, Node, Value
-from wgcc.ir.state_names import AVERAGE
+from wgcc.ir.places import AVERAGE
 from wgcc.syntax import ast
 
 # Entries of these names are meant to train.

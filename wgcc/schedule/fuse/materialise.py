@@ -16,13 +16,14 @@ from wgcc.passes.dataflow import (
     MOST_VIEWS,
     Flow,
     computes_by_element,
+    in_arenas,
+    is_update,
     iterations,
     lowering,
     moves,
 )
-from wgcc.passes.updates import in_arenas, is_update
 from wgcc.schedule.fuse.group import Bound
-from wgcc.schedule.fuse.joined_operands import joined_operands
+from wgcc.schedule.fuse.product_operands import joined_operands
 from wgcc.schedule.kernel import MAX_BINDINGS, WORD
 
 # What may be computed again at every use: few cheap operations on few tensors.
