@@ -242,7 +242,7 @@ OPS = (
         "reshape",
         infer_reshape,
         reference_reshape,
-        View(index_reshape),
+        View(index_reshape, rearranges_axes=True, in_order=True),
         grad_reshape,
         [
             *(Sample([source], {"shape": target}) for source, target in _RESHAPE_CASES),
@@ -257,7 +257,7 @@ OPS = (
         "transpose",
         infer_transpose,
         reference_transpose,
-        View(index_transpose),
+        View(index_transpose, rearranges_axes=True),
         grad_transpose,
         [
             Sample([()], {"perm": ()}),

@@ -45,6 +45,18 @@ def moves(node: Node) -> bool:
     return isinstance(lowering(node), View | Join)
 
 
+def rearranges_axes(node: Node) -> bool:
+    """Is an element still found by its place along each axis, as in a transpose?"""
+    lower = lowering(node)
+    return isinstance(lower, View) and lower.rearranges_axes
+
+
+def keeps_order(node: Node) -> bool:
+    """Is it a view of all elements in the same order, as a reshape is?"""
+    lower = lowering(node)
+    return isinstance(lower, View) and lower.in_order
+
+
 def behind_views(value: Value, makers: Mapping[str, Node]) -> Value:
     """What a value is a view of, or itself; `makers` has the node of each value."""
     node = makers.get(value.name)

@@ -23,7 +23,14 @@ from wgcc.ir.index import (
     variable,
 )
 from wgcc.ops.registry import Join, Pointwise, Reduce, Special, View
-from wgcc.passes.dataflow import Flow, behind_views, computes_by_element, lowering, moves
+from wgcc.passes.dataflow import (
+    Flow,
+    behind_views,
+    computes_by_element,
+    keeps_order,
+    lowering,
+    moves,
+)
 from wgcc.passes.prepare.split_long import ENOUGH_GROUPS, LEAST_ROWS, MOST_COLUMNS, MOST_ROWS
 from wgcc.schedule.codegen.bindings import VECTOR
 from wgcc.schedule.fuse.group import own_space
@@ -73,13 +80,17 @@ class ColumnPart:
 def column_part(node: Node, product: Value, inlined: Mapping[str, Node]) -> ColumnPart | None:
     """The columns of a product that a node copies, if it does nothing else."""
     part = inlined.get(node.inputs[0].name) if node.op == "copy" else None
-    if part is None or part.op != "slice" or part.inputs[0].name != product.name:
+    lower = lowering(part) if part is not None and part.inputs else None
+    if part is None or part.inputs[0].name != product.name or not isinstance(lower, View):
         return None
-    starts, sizes = part.attrs["starts"], part.attrs["sizes"]
-    if len(sizes) != 2 or sizes[0] != product.shape[0] or any(s > 1 for s in part.attrs["steps"]):
+    if len(part.output.shape) != 2 or part.output.shape[0] != product.shape[0] or lower.inside:
         return None
-    is_whole = starts[1] % VECTOR == 0 and sizes[1] % VECTOR == 0
-    return ColumnPart(starts[1], sizes[1]) if is_whole else None
+    width = part.output.shape[1]
+    row, column = variable("row", product.shape[0]), variable("column", width)
+    at_row, at_column = indices(lower.index(part, (row, column)))
+    start = at_column - column
+    is_whole = start.is_constant and start.offset % VECTOR == 0 and width % VECTOR == 0
+    return ColumnPart(start.offset, width) if at_row == row and is_whole else None
 
 
 Leaf = tuple[str, Coordinates]
@@ -162,7 +173,7 @@ def _follow_products(flow: Flow) -> set[str]:
     for node in flow.graph.nodes:
         if node.op == "matmul":
             found.add(node.output.name)
-        elif node.op == "reshape" or isinstance(lowering(node), Pointwise):
+        elif keeps_order(node) or isinstance(lowering(node), Pointwise):
             size = node.output.type.size
             if any(v.name in found and v.type.size == size for v in node.inputs):
                 found.add(node.output.name)
