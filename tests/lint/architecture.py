@@ -15,11 +15,11 @@ Rows = Sequence[Sequence[str]]
 
 # Lowest first. A part may import parts of lower rows, and earlier parts of the first row.
 ROWS = (
-    ("lazy_numpy", "paths", "user_cache", "spelling", "errors", "errors_text", "reading"),
+    ("lazy_numpy", "spelling", "errors", "files"),
     ("tokens",),
     ("syntax", "ir", "kernel"),
     ("ops",),
-    ("effort", "evaluate"),
+    ("evaluate",),
     ("elaborate",),
     ("passes",),
     ("schedule",),

@@ -11,6 +11,7 @@ from typing import Any
 
 from wgcc.elaborate.builtins import BUILTINS
 from wgcc.errors import WgError
+from wgcc.files import data_dir
 from wgcc.from_onnx.any_floats import any_floats
 from wgcc.from_onnx.classes import Classes, change_classes
 from wgcc.from_onnx.fixed_inputs import fixed_arrays
@@ -29,7 +30,6 @@ from wgcc.from_onnx.writing.model import Heading, write_model
 from wgcc.from_onnx.writing.written import Written
 from wgcc.ir.dtypes import DTYPE_TABLE, FLOATS
 from wgcc.lazy_numpy import Array, np
-from wgcc.paths import data_dir
 from wgcc.syntax import ast
 from wgcc.syntax.templates import parsed
 

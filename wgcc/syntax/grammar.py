@@ -21,9 +21,8 @@ import lark
 from lark.exceptions import UnexpectedToken
 from lark.lexer import LexerThread
 
-from wgcc.paths import data_dir
+from wgcc.files import data_dir, keep_cached, read_cached
 from wgcc.syntax.tokens import RawNode, Token
-from wgcc.user_cache import keep_cached, read_cached
 
 END = "$END"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import sqrt
 
-from wgcc.effort import effort
 from wgcc.elaborate.declarations.constructors import gather_arguments
 from wgcc.elaborate.report import MOST_EFFORT, Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, bind
@@ -14,7 +13,7 @@ from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.traced_graph import TracedGraph
 from wgcc.elaborate.tracing.values import AnyValue, BoolValue, Number, Tensor, describe
 from wgcc.errors import Span
-from wgcc.evaluate import evaluate
+from wgcc.evaluate import effort, evaluate
 from wgcc.ir.dtypes import FLOATS, LARGEST_FLOAT
 from wgcc.ir.program import Init
 from wgcc.lazy_numpy import np

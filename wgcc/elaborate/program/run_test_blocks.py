@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 
-from wgcc.effort import effort
 from wgcc.elaborate.declarations.constants import report_failed_assertion
 from wgcc.elaborate.evaluation.statements import run_block
 from wgcc.elaborate.index_ranges.input_ranges import check_ranges
@@ -13,7 +12,7 @@ from wgcc.elaborate.report import MOST_EFFORT, Stop
 from wgcc.elaborate.tracing.context import Context, Parts
 from wgcc.elaborate.tracing.traced_graph import TracedGraph
 from wgcc.elaborate.tracing.values import LoadedFile, ParamRef, Scope, StateRef
-from wgcc.evaluate import evaluate
+from wgcc.evaluate import effort, evaluate
 from wgcc.ir.graph import Graph, Value
 from wgcc.lazy_numpy import Array
 from wgcc.syntax import ast
@@ -79,7 +78,7 @@ def _drawing_effort(context: Context, value: Value) -> int:
 
 def _initial_values(context: Context, value: Value) -> Array:
     # Imported here: numpy is not needed to compile a model.
-    from wgcc_runtime.initial import initial_values
+    from wgcc_runtime.drawn import initial_values
 
     parts = context.parts
     ref: ParamRef | StateRef | None

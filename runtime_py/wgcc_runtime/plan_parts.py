@@ -1,13 +1,20 @@
-"""`exchange` of a plan's entry: what machines that train one model together average."""
+"""Parts of a plan: exchanged gradients, the vocabulary, loops of dispatches, limits of a device.
+
+Ranges of loops are nested or disjoint, and an outer one is listed before those inside it. Every
+browser grants WebGPU's default limits; a plan may require more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from wgcc_runtime.tables import table
+
 if TYPE_CHECKING:
-    from wgcc_runtime.plan import Entry, Plan
+    from wgcc_runtime.plan import Entry, Plan, Repeat
+    from wgcc_runtime.tokens.tokens import Tokens
 
 # A part of a buffer: the buffer's number, the first byte, and the number of bytes.
 Region = tuple[int, int, int]
@@ -83,3 +90,78 @@ def _check_gradients(
         if (index, offset) < last:
             refuse(place, "overlaps the one before, or is not behind it")
         last = (index, offset + size)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRecord:
+    """The file with a model's tokens; `size` is the highest id plus one.
+
+    `open` reads the file, where the plan is that of a bundle which was opened.
+    """
+
+    file: str
+    size: int
+    sha256: str
+    open: Callable[[], Tokens] | None = None
+
+
+def characters(model: Mapping[str, Any]) -> str:
+    """The character of each id, if ids are characters."""
+    vocab = model.get("vocab")
+    return vocab if isinstance(vocab, str) else ""
+
+
+def token_record(model: Mapping[str, Any]) -> TokenRecord | None:
+    vocab = model.get("vocab")
+    if not isinstance(vocab, dict):
+        return None
+    return TokenRecord(vocab["tokens"], vocab["size"], vocab["sha256"])
+
+
+# The round (from 1 on) and the number of rounds of each loop around a dispatch, outermost first.
+Rounds = tuple[tuple[int, int], ...]
+
+
+def run_order(entry: Entry) -> Iterator[tuple[int, Rounds]]:
+    """The number of each dispatch as one call runs them, and the rounds it is in."""
+    return _in_order(0, len(entry.dispatches), entry.repeats, ())
+
+
+def _in_order(
+    start: int, end: int, repeats: Sequence[Repeat], around: Rounds
+) -> Iterator[tuple[int, Rounds]]:
+    at, waiting = start, list(repeats)
+    while waiting:
+        loop = waiting.pop(0)
+        inner = [other for other in waiting if other.first < loop.end]
+        del waiting[: len(inner)]
+        yield from ((number, around) for number in range(at, loop.first))
+        for done in range(loop.rounds):
+            rounds = (*around, (done + 1, loop.rounds))
+            yield from _in_order(loop.first, loop.end, inner, rounds)
+        at = loop.end
+    yield from ((number, around) for number in range(at, end))
+
+
+def times_run(entry: Entry) -> list[int]:
+    """How often one call runs each dispatch."""
+    found = [1] * len(entry.dispatches)
+    for loop in entry.repeats:
+        for number in range(loop.first, loop.end):
+            found[number] *= loop.rounds
+    return found
+
+
+DEFAULT_LIMITS: dict[str, int] = table("webgpu_limits")
+
+
+def limits_of(plan: Plan) -> dict[str, int]:
+    """The limits to request for this plan: the defaults, raised where the plan needs more."""
+    return {name: _stronger(name, value, plan.limits) for name, value in DEFAULT_LIMITS.items()}
+
+
+def _stronger(name: str, default: int, wanted: Mapping[str, int]) -> int:
+    # A `min` limit is an alignment: the offsets of every plan are multiples of the default.
+    if name.startswith("min"):
+        return default
+    return max(default, wanted.get(name, 0))
