@@ -57,7 +57,6 @@ ELABORATE_ROWS = (
     ("evaluation",),
     ("program",),
     ("elaborate",),
-    ("trace_again",),
 )
 # And inside wgcc/backends/wasm: bytes, text, kernels, the module.
 WASM_ROWS = (

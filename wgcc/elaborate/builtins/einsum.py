@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from wgcc.elaborate.builtins import expect, patterns
 from wgcc.elaborate.builtins.tensor_expr import TensorExpr
-from wgcc.elaborate.operators.matmul import batched
+from wgcc.elaborate.operators.arithmetic import batched
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.dims import Dim, product
