@@ -54,7 +54,6 @@ ELABORATE_ROWS = (
     ("evaluation",),
     ("program",),
     ("elaborate",),
-    ("trace_again",),
 )
 # And inside wgcc/backends/wasm: bytes, text, kernels, the module.
 WASM_ROWS = (

@@ -15,8 +15,7 @@ from wgcc.from_onnx.context import Op
 from wgcc.from_onnx.literals import LARGEST, literal, number_of
 from wgcc.from_onnx.values import Constant, Leaf, Member, Part, Statement, Value
 from wgcc.syntax import ast
-from wgcc.syntax.rewrite import form
-from wgcc.syntax.templates import NOWHERE, Hole, template
+from wgcc.syntax.templates import NOWHERE, Hole, form, template
 
 # What fills a hole. Constants are operands of a node that has no statement yet.
 Found: TypeAlias = Part | Constant

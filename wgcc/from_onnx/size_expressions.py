@@ -13,8 +13,7 @@ from typing import Any, TypeAlias
 
 from wgcc.from_onnx.match import match_list
 from wgcc.syntax import ast
-from wgcc.syntax.rewrite import form, rewrite
-from wgcc.syntax.templates import filled, name
+from wgcc.syntax.templates import filled, form, name, rewrite
 
 Sizes: TypeAlias = Mapping[str, int]
 NUMBER, LIST = name("number"), name("list")
