@@ -81,9 +81,18 @@ def _evaluated(
         raise CannotImport(f"its operands {shapes} are known, but ONNX cannot compute it of them")
     by_name = dict(zip([name for name in node.output if name], results, strict=True))
     return [
-        Constant(np.asarray(by_name[name])) if name else Constant(np.zeros(()))
+        Constant(_tensor(by_name[name], name)) if name else Constant(np.zeros(()))
         for name in node.output
     ]
+
+
+def _tensor(result: Any, name: str) -> Array:
+    """A sequence of tensors of one shape is held as one tensor, which other nodes read alike."""
+    try:
+        return np.asarray(result)
+    except ValueError:
+        reason = f"its output `{name}` is a sequence of tensors of different shapes"
+        raise CannotImport(reason) from None
 
 
 def _own_results(node: Any, inputs: Sequence[Operand | None]) -> list[Array] | None:

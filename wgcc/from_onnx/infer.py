@@ -188,7 +188,7 @@ def type_of(proto: Any, what: str) -> TensorType:
     from wgcc.from_onnx.values import dtype_of
 
     if not proto.HasField("tensor_type"):
-        raise CannotImport(f"{what} is no tensor but a {proto.WhichOneof('value')}")
+        raise CannotImport(f"{what} is no tensor, but of {proto.WhichOneof('value')}")
     tensor = proto.tensor_type
     kind = dtype_of(tensor_dtype_to_np_dtype(tensor.elem_type))
     if not kind:

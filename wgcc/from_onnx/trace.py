@@ -291,7 +291,11 @@ def trace(
     tracer.walk(graph.node, values)
     for port in graph.output:
         found_output = values.get(port.name)
-        if found_output is not None and 0 in found_output.shape:
+        kind = port.type.WhichOneof("value")
+        if kind not in (None, "tensor_type"):
+            reason = f"it is no tensor, but of {kind}"
+            tracer.problems.append(Problem(port.name, "output", 0, reason))
+        elif found_output is not None and 0 in found_output.shape:
             tracer.problems.append(Problem(port.name, "output", 0, "it is empty"))
         elif found_output is not None:
             try:
