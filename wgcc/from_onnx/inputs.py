@@ -1,9 +1,10 @@
-"""Sizes that a file leaves open: their names, and the numbers that a user gives them."""
+"""Inputs of an ONNX model: sizes that the file leaves open, numbers that a user fixes, NaN."""
 
 from __future__ import annotations
 
 import re
 import shlex
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any
 
 from wgcc.errors import WgError
 from wgcc.from_onnx.names import word
-from wgcc.lazy_numpy import Array
+from wgcc.lazy_numpy import Array, np
 from wgcc.spelling import did_you_mean
 
 # Numbers that are tried for sizes that are not given, in models of at most so many nodes.
@@ -148,3 +149,91 @@ def resized(axes: Sequence[OpenSize], numbers: Mapping[str, int]) -> Iterator[No
     finally:
         for size, dim in before:
             size.dim.CopyFrom(dim)
+
+
+def fixed_arrays(
+    model: Any, path: str, numbers: Mapping[str, Sequence[float]], sizes: Mapping[str, int]
+) -> dict[str, Array]:
+    """One number fills the whole input; several must be as many as it has elements."""
+    stored = {tensor.name for tensor in model.graph.initializer}
+    ports = {port.name: port for port in model.graph.input if port.name not in stored}
+    named = {(size.port, size.axis): (size.title, size.name) for size in open_sizes(model)}
+    arrays = {}
+    for name, values in numbers.items():
+        if name not in ports:
+            names = ", ".join(ports)
+            raise WgError(f"{path}: --input {name}: no input is called so; they are {names}")
+        shape = []
+        for axis, dim in enumerate(ports[name].type.tensor_type.shape.dim):
+            titles = named.get((name, axis), ())
+            given = [sizes[title] for title in titles if title in sizes]
+            shape.append(given[0] if given else dim.dim_value if not titles else 0)
+        arrays[name] = _filled(f"{path}: --input {name}", ports[name], shape, values)
+    return arrays
+
+
+def _filled(what: str, port: Any, shape: list[int], values: Sequence[float]) -> Array:
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    kind = np.dtype(tensor_dtype_to_np_dtype(port.type.tensor_type.elem_type))
+    if len(shape) == 1 and not shape[0]:
+        shape = [len(values)]
+    elements = int(np.prod(shape, dtype=np.int64))
+    if 0 in shape:
+        raise WgError(f"{what}: give its open sizes with --set, too")
+    if len(values) not in (1, elements):
+        raise WgError(f"{what}: it has {elements:,} elements {shape}, but {len(values)} are given")
+    array = np.array(values, np.float64)
+    if kind.kind in "iu" and (array != np.round(array)).any():
+        raise WgError(f"{what}: it has whole numbers")
+    return (
+        np.full(shape, values[0], kind)
+        if len(values) == 1
+        else np.array(values, kind).reshape(shape)
+    )
+
+
+# Operators whose results are elements of their first operand.
+VIEWS = frozenset(
+    {"Cast", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Tile", "Transpose",
+     "Unsqueeze"}
+)  # fmt: skip
+TESTS = frozenset({"IsInf", "IsNaN"})
+# The operand that is a mask, by operator.
+MASKS = {"Attention": 3}
+FLOAT_KINDS = frozenset({1, 10, 11, 16})
+
+
+def any_floats(graph: Any) -> set[str]:
+    """The names of such inputs."""
+    readers: dict[str, list[tuple[Any, int]]] = defaultdict(list)
+    for node in graph.node:
+        for place, name in enumerate(node.input):
+            readers[name].append((node, place))
+    floats = [port.name for port in graph.input if port.type.tensor_type.elem_type in FLOAT_KINDS]
+    return {
+        name for name in floats if any(_is_special(*use, readers) for use in _uses(name, readers))
+    }
+
+
+Readers = dict[str, list[tuple[Any, int]]]
+
+
+def _uses(name: str, readers: Readers) -> Iterator[tuple[Any, int]]:
+    """Nodes that read a tensor, or a view of it, and as which operand."""
+    todo, seen = [name], {name}
+    while todo:
+        for node, place in readers.get(todo.pop(), ()):
+            if node.op_type in VIEWS and place == 0:
+                todo += [output for output in node.output if output not in seen]
+                seen.update(node.output)
+            else:
+                yield node, place
+
+
+def _is_special(node: Any, place: int, readers: Readers) -> bool:
+    if node.op_type in TESTS or MASKS.get(node.op_type) == place:
+        return True
+    if node.op_type != "Add":
+        return False
+    return any(reader.op_type == "Softmax" for reader, _ in _uses(node.output[0], readers))
