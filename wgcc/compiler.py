@@ -67,9 +67,9 @@ class Compiled:
 
 
 def compile_file(
-    path: str | Path,
+    path: str | Path | Source,
     *,
-    sizes: Mapping[str, int] | None = None,
+    sizes: Mapping[str, float] | None = None,
     model: str | None = None,
     seed: int | None = None,
     entries: Sequence[str] | None = None,
@@ -79,7 +79,7 @@ def compile_file(
     limits: str = RAISED,
     strict_dims: bool = False,
 ) -> Compiled:
-    """Compile a `.wg` file. Raises `WgError`, with all its diagnostics, where it has errors.
+    """Compile a `.wg` file, or its text. Raises `WgError`, with all its diagnostics, on errors.
 
     `candidates`: with kernels for tuning to choose from. `memory`: how many bytes of GPU memory it
     may need. `twin`: with the WebAssembly form that runs where there is no GPU. `limits`: `default`
@@ -93,29 +93,30 @@ def compile_file(
 
 
 def read_program(
-    path: str | Path,
+    path: str | Path | Source,
     *,
-    sizes: Mapping[str, int] | None = None,
+    sizes: Mapping[str, float] | None = None,
     model: str | None = None,
     seed: int | None = None,
     entries: Sequence[str] | None = None,
     strict_dims: bool = False,
 ) -> tuple[Source, Program, Diagnostics]:
     """Check a file and trace its model: the first stage."""
-    check_file_name(Path(path).name)
+    name = path.name if isinstance(path, Source) else Path(path).name
+    check_file_name(name)
     diagnostics = Diagnostics()
     program = elaborate(
-        Path(path), diagnostics, sizes=sizes, model=model, seed=seed, strict_dims=strict_dims
+        path, diagnostics, sizes=sizes, model=model, seed=seed, strict_dims=strict_dims
     )
     if program is None:
         raise WgError("the model has errors", diagnostics)
-    source = Source(Path(path).name, read_text(Path(path)))
+    source = path if isinstance(path, Source) else Source(name, read_text(Path(path)))
     again = trace_for_rows(path, program, sizes or {})
     return source, mark_rows(_only(program, entries), again), diagnostics
 
 
 def trace_for_rows(
-    root: str | Path | Source, program: Program, sizes: Mapping[str, int]
+    root: str | Path | Source, program: Program, sizes: Mapping[str, float]
 ) -> TraceAgain:
     """How `mark_rows` sees an entry with another number of rows."""
 

@@ -15,9 +15,10 @@ from wgcc_runtime.checkpoint import Progress
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.exclusive import Exclusive
 from wgcc_runtime.flight import Flight
+from wgcc_runtime.gradients import Gradients, named
 from wgcc_runtime.guard import Guard
 from wgcc_runtime.machine import GRADIENTS, UPDATE, Machine
-from wgcc_runtime.plan import WORD, Entry, Tensor
+from wgcc_runtime.plan import WORD, Entry, Plan, Tensor
 from wgcc_runtime.plan_exchange import Exchange
 from wgcc_runtime.runner import Batch, Runner
 
@@ -189,6 +190,10 @@ class StepsInHalves(ABC):
     _progress: Progress
     _halves: HalfSteps
 
+    @property
+    @abstractmethod
+    def plan(self) -> Plan: ...
+
     @abstractmethod
     def entry(self, name: str) -> Entry: ...
 
@@ -198,14 +203,15 @@ class StepsInHalves(ABC):
     @abstractmethod
     def _guard(self, entry: str) -> Guard | None: ...
 
-    def gradients(self, batch: Mapping[str, Any], entry: str = "train") -> Array:
+    def gradients(self, batch: Mapping[str, Any], entry: str = "train") -> Gradients:
         """The first half of a training step: the gradients of all parameters as one f32 array.
 
-        `apply` makes the second half, also with other gradients. Any other use undoes the first.
+        `gradients["l1.w"]` is the part of one parameter. `apply` makes the second half, also with
+        other gradients. Any other use undoes the first.
         """
         spec = self.entry(entry)
         exchange_of(spec)
-        return self._gradients(spec, check_batch(batch, spec))
+        return named(self._gradients(spec, check_batch(batch, spec)), self.plan, spec)
 
     def _gradients(self, entry: Entry, words: Batch) -> Array:
         """Of a batch that is checked already."""

@@ -20,7 +20,7 @@ from wgcc.syntax import ast
 
 def trace_again(
     root: str | Path | Source,
-    sizes: Mapping[str, int],
+    sizes: Mapping[str, float],
     model: str,
     entry: str,
     literal: tuple[int, int] | None = None,
