@@ -12,7 +12,7 @@ from pathlib import Path
 from wgcc import __version__
 from wgcc.backends.wasm.twin import why_too_large, write_twin
 from wgcc.bundle.content import Content
-from wgcc.bundle.emit import bundle_files, complete_plan
+from wgcc.bundle.emit import bundle_files, complete_plan, runtime_files
 from wgcc.bundle.folder import write_files
 from wgcc.bundle.plan import Plan, Planned, check_file_name, make_plan
 from wgcc.elaborate import elaborate, trace_again
@@ -50,6 +50,10 @@ class Compiled:
     def plan(self) -> Plan:
         """plan.json of a bundle that no weights are given for."""
         return complete_plan(self.planned, self.program)[0]
+
+    def runtime_files(self) -> dict[str, bytes]:
+        """What a runtime needs to run the model in memory: neither self-test nor page."""
+        return runtime_files(self.planned, self.program)
 
     def files(
         self, weights: Mapping[str, Array] | None = None, data: bytes | None = None

@@ -23,7 +23,7 @@ from wgcc_runtime.errors import WgccError, WgccWarning, did_you_mean
 from wgcc_runtime.forked import check_process
 from wgcc_runtime.halves import HalfSteps
 from wgcc_runtime.opened_model import OpenedModel
-from wgcc_runtime.plan import Entry
+from wgcc_runtime.plan import Entry, Plan
 from wgcc_runtime.threefry import checked_seed
 from wgcc_runtime.tokens.of_model import WithTokens
 from wgcc_runtime.values import Words, without_moments, words_of
@@ -280,12 +280,17 @@ class Model(OpenedModel, WithTokens):
 
     def save(self, path: str | Path, optimizer: bool = True, keep_previous: bool = False) -> None:
         """Writes a safetensors file, atomically. With `optimizer` it can be resumed to the bit."""
-        tensors = self.plan.persistent()
+        plan = self._checkpoint_plan()
+        tensors = plan.persistent()
         with self._use():
             progress = self._progress.copy()
             wanted = (tensors if optimizer else without_moments(tensors)).values()
             arrays = self._read(wanted, copy=False)
-        save_checkpoint(path, self.plan, arrays, progress, keep_previous, self.preparation)
+        save_checkpoint(path, plan, arrays, progress, keep_previous, self.preparation)
+
+    def _checkpoint_plan(self) -> Plan:
+        """The plan whose tensors checkpoints hold."""
+        return self.plan
 
     def load(
         self,
@@ -304,7 +309,7 @@ class Model(OpenedModel, WithTokens):
         check_process()
         restore = resume_checkpoint if or_previous else load_checkpoint
         start = self._values.words(self._seed)
-        found = restore(path, self.plan, start, weights_only, weights)
+        found = restore(path, self._checkpoint_plan(), start, weights_only, weights)
         self._write(found.words, found.progress)
         self.preparation = found.preparation or self._values.names
         self._has_learned = True
