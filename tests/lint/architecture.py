@@ -28,6 +28,9 @@ ROWS = (
     ("access",),
     ("compiler", "importing", "exporting"),
     ("from_onnx", "to_onnx", "to_torch"),
+    ("compile_error", "live_settings"),
+    ("in_memory",),
+    ("sklearn",),
     ("cli",),
 )
 # The same inside wgcc/schedule, in the order of its flow.

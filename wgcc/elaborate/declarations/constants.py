@@ -40,14 +40,14 @@ from wgcc.syntax.tree_text import walk
 LARGEST_DIM = 2**31 - 1
 
 
-def declare_dim(context: Context, decl: ast.DimDecl, given: int | None = None) -> AnyValue:
+def declare_dim(context: Context, decl: ast.DimDecl, given: float | None = None) -> AnyValue:
     """The size of a `dim`; `given` (by `--set`) overrides the declaration."""
     name, report = decl.name.text, context.report
     if given is None and decl.value is None:
         problem = report.error("WG0205", f"dim `{name}` has no value", decl.name)
         problem.help(f"give it one here, or build with `--set {name}=...`")
         return FAILED
-    value = Dim.literal(given) if given is not None else _written(context, decl)
+    value = _number(given) if given is not None else _written(context, decl)
     if isinstance(value, Failed):
         return FAILED
     at = decl.name if decl.value is None or given is not None else decl.value
@@ -68,11 +68,18 @@ def declare_dim(context: Context, decl: ast.DimDecl, given: int | None = None) -
     return Dim.declared(name, value.size, f"{span.source.name}:{span.start}")
 
 
-def declare_const(context: Context, decl: ast.Const) -> AnyValue:
+def declare_const(context: Context, decl: ast.Const, given: float | None = None) -> AnyValue:
+    """The value of a `const`; `given` (by `--set`) overrides a number."""
     value = context.value(decl.value)
     if isinstance(value, Failed):
         return FAILED
     value = context.read(value)
+    if given is not None:
+        if not isinstance(value, (Dim, Number)):
+            text = f"`{decl.name.text}` cannot be set: it is {describe(value)}, not a number"
+            context.report.error("WG0221", text, decl.value)
+            return FAILED
+        value = Number(float(given)) if isinstance(value, Number) else _literal(given)
     if decl.type is not None:
         try:
             return coerce(context, value, decl.type, decl.value, f"`{decl.name.text}`")
@@ -83,6 +90,10 @@ def declare_const(context: Context, decl: ast.Const) -> AnyValue:
         context.report.error("WG0221", text, decl.value)
         return FAILED
     return value
+
+
+def _literal(given: float) -> Dim | Number:
+    return Dim.literal(int(given)) if float(given).is_integer() else Number(given)
 
 
 def check_assertion(context: Context, node: ast.Assert) -> None:

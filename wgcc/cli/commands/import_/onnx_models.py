@@ -157,6 +157,9 @@ def wishes(options: Mapping[str, Any]) -> Wishes:
     if options["train"] is not None and options["lora"]:
         raise click.UsageError("give --train or --lora: corrections are trained alone")
     _refuse_without_effect(options)
+    for name, number in options["sizes"].items():
+        if not isinstance(number, int):
+            raise click.UsageError(f"--set {name}={number:g}: a size is a whole number")
     training = Training(
         options["train"],
         options["loss"] or LOSSES[0],
