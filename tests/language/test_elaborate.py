@@ -236,7 +236,7 @@ def test_sizes_and_seed_from_outside() -> None:
 
 
 def test_wrong_sizes_from_outside() -> None:
-    with pytest.raises(WgError, match="there is no dim C to set"):
+    with pytest.raises(WgError, match="there is no dim or const C to set"):
         program(SIZED, sizes={"B": 1, "C": 5})
     assert problems(SIZED, sizes={"B": 0}) == ["WG0401 2 a dim must be positive, but `B` is 0"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-import time
+import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -289,13 +289,29 @@ def test_odd_text_gives_errors_never_exceptions(text: str) -> None:
         item.as_json()
 
 
-def test_many_lines() -> None:
+def calls_to_read(text: str) -> int:
+    """How many functions are called, those of C included, to parse a text without mistakes."""
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        _, diagnostics = read(text)
+    finally:
+        sys.setprofile(None)
+    assert not diagnostics.items
+    return calls
+
+
+def test_work_grows_as_the_text_does() -> None:
+    """A guard against quadratic time. Calls are counted: seconds depend on the machine."""
     layer = LIBRARY.read_text(encoding="utf-8").removeprefix("wg 1\n")
-    text = layer * (10_000 // layer.count("\n"))
-    started = time.perf_counter()
-    file, diagnostics = read(text)
-    assert not diagnostics.items and len(file.items) > 300
-    assert time.perf_counter() - started < 30  # a guard against quadratic time, not a benchmark
+    grammar()
+    once, many = calls_to_read(layer), calls_to_read(layer * 8)
+    assert 7 * once < many < 9 * once
 
 
 def mutant(text: str, chance: random.Random) -> str:

@@ -28,20 +28,20 @@ ROWS = (
     ("access",),
     ("compiler", "importing", "exporting"),
     ("from_onnx", "to_onnx", "to_torch"),
+    ("compile_error", "live_settings"),
+    ("in_memory",),
+    ("sklearn",),
     ("cli",),
 )
 # The same inside wgcc/schedule, in the order of its flow.
 SCHEDULE_ROWS = (
     ("kernel",),
     ("codegen",),
-    ("limits", "budget"),
-    ("raised_limits",),
+    ("limits",),
     ("layout",),
-    ("copies",),
     ("fuse",),
     ("memory", "exchange"),
     ("expand_loops",),
-    ("loop_lives",),
     ("entry_plan",),
     ("steps", "kernels"),
     ("schedule",),
@@ -57,7 +57,6 @@ ELABORATE_ROWS = (
     ("evaluation",),
     ("program",),
     ("elaborate",),
-    ("trace_again",),
 )
 # And inside wgcc/backends/wasm: bytes, text, kernels, the module.
 WASM_ROWS = (

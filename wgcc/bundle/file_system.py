@@ -23,9 +23,11 @@ def exchange(one: Path, other: Path) -> bool:
     Returns whether it was done: some systems cannot, and a mount point can be moved on none.
     """
     first, second = os.fsencode(one), os.fsencode(other)
-    if sys.platform == "linux":
-        return _call("renameat2", HERE, first, HERE, second, SWAP) == 0
-    return sys.platform == "darwin" and _call("renamex_np", first, second, SWAP) == 0
+    calls: dict[str, tuple[Any, ...]] = {
+        "linux": ("renameat2", HERE, first, HERE, second, SWAP),
+        "darwin": ("renamex_np", first, second, SWAP),
+    }
+    return sys.platform in calls and _call(*calls[sys.platform]) == 0
 
 
 def flush(folder: Path, names: Iterable[str]) -> None:

@@ -17,10 +17,8 @@ from wgcc.backends.wasm.twin import Twin
 from wgcc.bundle.kernels import KernelFile, kernel_files
 from wgcc.errors import WgError
 from wgcc.ir.graph import FLOATS, Constant, Graph, RangeCheck, RangeGuard, Rows, TensorType
-from wgcc.ir.ports import Ports, port_keys
-from wgcc.ir.program import Init, Program, Tensor
-from wgcc.ir.state_names import STEP, is_own_state, optimizer_state
-from wgcc.schedule.copies import COPIES
+from wgcc.ir.places import STEP, is_own_state, optimizer_state
+from wgcc.ir.program import Init, Ports, Program, Tensor, port_keys
 from wgcc.schedule.kernel import (
     GPU,
     WORD,
@@ -31,6 +29,7 @@ from wgcc.schedule.kernel import (
     Schedule,
 )
 from wgcc.schedule.kernels.guard import FLAG
+from wgcc.schedule.layout import COPIES
 from wgcc.tokens.token_file import TokenFile
 from wgcc_runtime.strict_json import KEY, plan_digest
 

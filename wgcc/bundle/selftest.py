@@ -18,8 +18,8 @@ from typing import Any
 from wgcc.evaluate import OutOfRangeError, Precision, Session, effort
 from wgcc.ir.dtypes import LARGEST_FLOAT
 from wgcc.ir.graph import FLOATS, Graph, Value
+from wgcc.ir.places import AVERAGE, CALLS, STEP, is_random_state, optimizer_state
 from wgcc.ir.program import Program, Tensor
-from wgcc.ir.state_names import AVERAGE, CALLS, STEP, is_random_state, optimizer_state
 from wgcc.lazy_numpy import Array, np
 
 SEED = 1

@@ -17,8 +17,8 @@ from wgcc.importing.llama2c import is_llama2c, read_llama2c
 from wgcc.importing.propose import Pair
 from wgcc.importing.transforms import Origin, Weights
 from wgcc.ir.dtypes import DTYPE_TABLE, FLOATS, INTEGER_RANGES
+from wgcc.ir.places import is_own_state
 from wgcc.ir.program import Program, Tensor
-from wgcc.ir.state_names import is_own_state
 from wgcc.lazy_numpy import Array, np
 
 # Pickled objects of PyTorch: only its own safe reader opens them.
