@@ -72,7 +72,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Help:
-    """A suggestion; `edits` are (place, replacement text) if it can be applied automatically."""
+    """A suggestion; `edits` are (place, replacement text) if it can be applied automatically.
+
+    `text` is empty where the message itself says what the edits do.
+    """
 
     text: str
     edits: tuple[tuple[Span, str], ...] = ()
@@ -102,6 +105,11 @@ class Diagnostic:
         self.helps.append(Help(_short(text), edits))
         return self
 
+    def fix(self, *edits: tuple[Span, str]) -> Diagnostic:
+        """A correction that needs no words."""
+        self.helps.append(Help("", edits))
+        return self
+
     def also(self, span: Span, text: str) -> Diagnostic:
         self.others.append((span, _short(text)))
         return self
@@ -120,9 +128,12 @@ class Diagnostic:
                 for span, text in self.others
             ],
             "notes": self.notes,
-            "help": [help_.text for help_ in self.helps],
+            "help": [help_.text for help_ in self.helps if help_.text],
             "fixes": [
-                [{"start": span.start, "end": span.end, "text": text} for span, text in help_.edits]
+                [
+                    {"file": at.source.path, "start": at.start, "end": at.end, "text": text}
+                    for at, text in help_.edits
+                ]
                 for help_ in self.helps
                 if help_.edits
             ],

@@ -152,7 +152,7 @@ def _aligned(row: Iterable[str], text: str) -> str:
 
 def _advice(diagnostic: Diagnostic, margin: str) -> list[str]:
     advice = [("note", text) for text in diagnostic.notes]
-    advice += [("help", help_.text) for help_ in diagnostic.helps]
+    advice += [("help", help_.text) for help_ in diagnostic.helps if help_.text]
     hanging = f"\n{margin}         "
     lines = [f"{margin} = {kind}: {text}".replace("\n", hanging) for kind, text in advice]
     return [f"{margin} |", *lines] if lines else []

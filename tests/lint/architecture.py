@@ -28,6 +28,7 @@ ROWS = (
     ("access",),
     ("compiler", "importing", "exporting"),
     ("from_onnx", "to_onnx", "to_torch"),
+    ("language_service",),
     ("cli",),
 )
 # The same inside wgcc/schedule, in the order of its flow.

@@ -5,7 +5,7 @@ do not match."""
 
 from __future__ import annotations
 
-from wgcc.errors import Diagnostics, Source, Span
+from wgcc.errors import Diagnostic, Diagnostics, Source, Span
 from wgcc.syntax.tokens import CLOSERS, LINE_STARTERS, OPENERS, SOFT, Token, inserted, words
 
 # A line cannot end after one of these …
@@ -112,25 +112,22 @@ def block_ends(source: Source, tokens: list[Token]) -> dict[int, int]:
 
 def brace_indented(source: Source, tokens: list[Token], diagnostics: Diagnostics) -> list[Token]:
     kept: list[Token] = []
-    open_blocks: list[int] = []  # the indentation of the headers of open blocks
+    open_blocks: list[tuple[Token, Diagnostic]] = []  # the first tokens of headers, their errors
     head: Token | None = None
     for index, token in enumerate(tokens):
         if begins_line(tokens, index):
             head = token
-            while open_blocks and indentation(source, token) <= open_blocks[-1]:
-                open_blocks.pop()
-                _close(kept)
+            indent = indentation(source, token)
+            while open_blocks and indent <= indentation(source, open_blocks[-1][0]):
+                _close(source, kept, *open_blocks.pop())
         if head is not None and _opens_block(source, tokens, index, head):
-            span = token.span(source)
-            diagnostics.error("WG0117", "blocks use braces, not `:` and indentation", span).help(
-                "write `{` here and `}` after the last statement", (span, " {")
-            )
+            text = "blocks use braces, not `:` and indentation"
+            open_blocks.append((head, diagnostics.error("WG0117", text, token.span(source))))
             kept.append(token.retagged("LBRACE", "{"))
-            open_blocks.append(indentation(source, head))
         else:
             kept.append(token)
-    for _ in open_blocks:
-        _close(kept)
+    for head, problem in reversed(open_blocks):
+        _close(source, kept, head, problem)
     return kept
 
 
@@ -143,11 +140,17 @@ def _opens_block(source: Source, tokens: list[Token], index: int, head: Token) -
     return indentation(source, after[0]) > indentation(source, head)
 
 
-def _close(kept: list[Token]) -> None:
+def _close(source: Source, kept: list[Token], head: Token, problem: Diagnostic) -> None:
     at = len(kept)
     while kept[at - 1].type == "_NL":
         at -= 1
-    kept.insert(at, inserted("RBRACE", "}", kept[at - 1]))
+    closer = inserted("RBRACE", "}", kept[at - 1])
+    kept.insert(at, closer)
+    problem.help(
+        "write `{` here and `}` after the last statement",
+        (problem.span, " {"),
+        (closer.span(source), f"\n{source.line_indent(head.line)}}}"),
+    )
 
 
 BLOCK_HEADERS = words("fn entry for if else layer model test optimizer group")
