@@ -31,6 +31,7 @@ ROWS = (
     ("compile_error", "live_settings"),
     ("in_memory",),
     ("sklearn",),
+    ("language_service",),
     ("cli",),
 )
 # The same inside wgcc/schedule, in the order of its flow.

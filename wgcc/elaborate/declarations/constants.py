@@ -47,7 +47,7 @@ def declare_dim(context: Context, decl: ast.DimDecl, given: float | None = None)
         problem = report.error("WG0205", f"dim `{name}` has no value", decl.name)
         problem.help(f"give it one here, or build with `--set {name}=...`")
         return FAILED
-    value = _number(given) if given is not None else _written(context, decl)
+    value = _literal(given) if given is not None else _written(context, decl)
     if isinstance(value, Failed):
         return FAILED
     at = decl.name if decl.value is None or given is not None else decl.value
