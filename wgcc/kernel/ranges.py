@@ -90,8 +90,12 @@ def truth_of(condition: Expr, ranges: Ranges) -> bool | None:
             return decisive if decisive in sides else None if None in sides else not decisive
         case Binary(op, left, right) if op in _COMPARISONS:
             a, b = range_of(left, ranges), range_of(right, ranges)
-            return None if a is None or b is None else _COMPARISONS[op](a, b)
+            return None if a is None or b is None else truth_of_ranges(op, a, b)
     return None
+
+
+def truth_of_ranges(op: str, a: Range, b: Range) -> bool | None:
+    return _COMPARISONS[op](a, b)
 
 
 def value_of(expr: Expr, ranges: Ranges) -> int | None:
