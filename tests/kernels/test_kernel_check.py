@@ -15,7 +15,7 @@ import pytest
 from kernel_threads import Number, Thread, TooLong, computed
 from random_kernels import RandomKernel
 from wgcc.backends.wgsl.print_tree import print_expression
-from wgcc.kernel.check import Checked, Index, check
+from wgcc.kernel.check import IndexClaim, KernelReport, check
 from wgcc.kernel.limits import MAX_GRID
 from wgcc.kernel.parse import parse_expression, parse_module
 from wgcc.kernel.ranges import Range, range_of
@@ -82,7 +82,7 @@ def golden_kernels() -> Iterator[tuple[Path, Module, Launches]]:
             yield path, parse_module(path.read_text()), launches
 
 
-def checked(path: Path, module: Module, launches: Launches) -> Checked:
+def checked(path: Path, module: Module, launches: Launches) -> KernelReport:
     grid = launches.grids.get(path.name, (MAX_GRID, MAX_GRID, MAX_GRID))
     return check(module, (grid[0], grid[1], grid[2]), launches.counters.get(path.name))
 
@@ -186,7 +186,7 @@ def test_random_kernels_do_what_was_proven(first: int):
 
 
 def _run_group(
-    kernel: RandomKernel, module: Module, group: int, claims: dict[int, Index], is_right: bool
+    kernel: RandomKernel, module: Module, group: int, claims: dict[int, IndexClaim], is_right: bool
 ) -> None:
     random = Random(group)
     memory = {name: [random.randrange(50) for _ in range(n)] for name, n in kernel.lengths.items()}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from wgcc.kernel.facts import COMPONENT, Facts
+from wgcc.kernel.facts import COMPONENT, Knowledge
 from wgcc.kernel.parse import parse_expression
 from wgcc.kernel.ranges import Range, value_of
 from wgcc.kernel.tree import (
@@ -29,16 +29,17 @@ from wgcc.kernel.tree import (
 )
 from wgcc.kernel.types import (
     ATOMICS,
+    FLOATS,
     SCALARS,
     TypeMismatch,
     array_parts,
     binary_kind,
     built_in_kind,
-    constructed_kind,
+    constructor_kind,
+    default_kind,
     element_of,
     fits,
     is_collective,
-    settled,
     unary_kind,
     vector,
     width_of,
@@ -63,14 +64,14 @@ class Value:
 
 
 @dataclass(slots=True)
-class Variable:
+class LocalVariable:
     value: Value
     is_mutable: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
-    """What an index may be, compared with how many elements there are."""
+class IndexClaim:
+    """The range of an index; `reason` says why it is not proven to be within the length."""
 
     function: str
     array: str
@@ -89,12 +90,12 @@ class Findings:
     """`indices`: each place of the text once, with the worst that was found there."""
 
     problems: dict[str, None] = field(default_factory=dict)
-    indices: dict[int, Index] = field(default_factory=dict)
+    indices: dict[int, IndexClaim] = field(default_factory=dict)
 
     def problem(self, text: str) -> None:
         self.problems[text] = None
 
-    def index(self, expr: Expr, found: Index) -> None:
+    def index(self, expr: Expr, found: IndexClaim) -> None:
         old = self.indices.get(id(expr))
         if old is None or old.is_proven:
             self.indices[id(expr)] = found
@@ -110,14 +111,14 @@ class Evaluation:
     module: Module
     findings: Findings
     counters: Mapping[str, int]
-    facts: Facts = field(default_factory=Facts)
-    scopes: list[dict[str, Variable]] = field(default_factory=list)
+    facts: Knowledge = field(default_factory=Knowledge)
+    scopes: list[dict[str, LocalVariable]] = field(default_factory=list)
     is_together: bool = True
     function: str = ""
     call: Callable[[FunctionDef, list[Value]], Value] = field(init=False)
     lengths: dict[str, int] = field(default_factory=dict)
 
-    def lookup(self, name: str) -> Variable | None:
+    def lookup(self, name: str) -> LocalVariable | None:
         return next((scope[name] for scope in reversed(self.scopes) if name in scope), None)
 
     def fail(self, text: str) -> None:
@@ -145,7 +146,7 @@ class Evaluation:
         return self._load(place, place.memory, expr)
 
     def _literal(self, expr: Literal) -> Value:
-        if expr.kind in ("f32", "f16"):
+        if expr.kind in FLOATS:
             is_open = expr.kind == "f32" and not expr.text.endswith("f")
             return Value("float" if is_open else expr.kind, True)
         return Value(expr.kind, True, Literal(expr.value, expr.kind))
@@ -242,11 +243,11 @@ class Evaluation:
             if origins := self.facts.unknown_parts(position):
                 reason += f", by {', '.join(dict.fromkeys(origins))}"
         name = expr.whole.name if isinstance(expr.whole, Name) else ""
-        found = Index(self.function, name, expr.index, length, known, reason)
+        found = IndexClaim(self.function, name, expr.index, length, known, reason)
         self.findings.index(expr, found)
 
     def length_of(self, kind: str) -> int:
-        """Of an array type, whose text may name constants."""
+        """The length of an array type, whose text may name constants."""
         if kind not in self.lengths:
             parts = array_parts(kind)
             assert parts is not None
@@ -263,7 +264,7 @@ class Evaluation:
         return self.module.aliases.get(kind, kind)
 
     def _unary(self, op: str, inner: Value) -> Value:
-        kind = self._checked(lambda: unary_kind(op, inner.kind), inner.kind)
+        kind = self._kind_by(lambda: unary_kind(op, inner.kind), inner.kind)
         if inner.expr is None or op == "~":
             return self.opaque(kind, op, inner.is_uniform)
         if op == "-" and isinstance(inner.expr, Literal):
@@ -279,7 +280,7 @@ class Evaluation:
             self.facts = outer
         else:
             b = self.value(right)
-        kind = self._checked(lambda: binary_kind(op, a.kind, b.kind), a.kind)
+        kind = self._kind_by(lambda: binary_kind(op, a.kind, b.kind), a.kind)
         is_uniform = a.is_uniform and b.is_uniform
         if a.expr is None or b.expr is None or kind not in _TRACKED:
             return self.opaque(kind, op, is_uniform)
@@ -292,7 +293,7 @@ class Evaluation:
             return Literal(expr.value, other)
         return expr
 
-    def _checked(self, rule: Callable[[], str], otherwise: str) -> str:
+    def _kind_by(self, rule: Callable[[], str], otherwise: str) -> str:
         try:
             return rule()
         except TypeMismatch as error:
@@ -303,7 +304,7 @@ class Evaluation:
         if is_collective(call.name) and not self.is_together:
             self.fail(f"`{call.name}` is not in uniform control flow")
         if call.name in ATOMICS or call.name == "workgroupUniformLoad":
-            return self._pointed(call)
+            return self._dereference(call)
         args = [self.value(arg) for arg in call.args]
         if call.name in self.module.functions:
             function = self.module.functions[call.name]
@@ -327,7 +328,7 @@ class Evaluation:
         if not is_right or not all(fits(kind, self.long(arg.kind)) for kind, arg in pairs):
             self.fail(f"{name}({', '.join(wanted)}) of {', '.join(arg.kind for arg in args)}")
 
-    def _pointed(self, call: Call) -> Value:
+    def _dereference(self, call: Call) -> Value:
         """A function that takes a pointer: of an atomic, or of workgroup memory."""
         pointer = call.args[0]
         if not (isinstance(pointer, Unary) and pointer.op == "&"):
@@ -343,11 +344,11 @@ class Evaluation:
     def _built_in(self, name: str, args: list[Value], is_uniform: bool) -> Value:
         kinds = [arg.kind for arg in args]
         if name.startswith("bitcast<"):
-            return self._converted(name[8:-1], args[0], name)
+            return self._convert(name[8:-1], args[0], name)
         if name in SCALARS or width_of(name) > 1:
-            self._checked(lambda: constructed_kind(name, kinds), name)
-            return self._constructed(name, args, is_uniform)
-        kind = self._checked(lambda: built_in_kind(name, kinds), kinds[0] if kinds else "")
+            self._kind_by(lambda: constructor_kind(name, kinds), name)
+            return self._construct(name, args, is_uniform)
+        kind = self._kind_by(lambda: built_in_kind(name, kinds), kinds[0] if kinds else "")
         if is_collective(name):
             is_uniform = False
         exprs = [self._settle(arg.expr, kind) for arg in args if arg.expr is not None]
@@ -355,19 +356,19 @@ class Evaluation:
             return Value(kind, is_uniform, Call(name, tuple(exprs)))
         return self.opaque(kind, name, is_uniform)
 
-    def _constructed(self, name: str, args: list[Value], is_uniform: bool) -> Value:
+    def _construct(self, name: str, args: list[Value], is_uniform: bool) -> Value:
         if width_of(name) == 1 and args:
-            return self._converted(name, args[0], name)
+            return self._convert(name, args[0], name)
         zero = Literal(0, name) if name in ("u32", "i32") else None
         if not args:
             return Value(name, True, zero)
         if len(args) == width_of(name) and element_of(name) in _TRACKED:
-            parts = tuple(self._converted(element_of(name), arg, name) for arg in args)
+            parts = tuple(self._convert(element_of(name), arg, name) for arg in args)
             return Value(name, is_uniform, parts=parts)
         return Value(name, is_uniform)
 
-    def _converted(self, kind: str, arg: Value, name: str) -> Value:
-        """As another type; the range of whole numbers stays, where it can."""
+    def _convert(self, kind: str, arg: Value, name: str) -> Value:
+        """Gives a value another type; the range of whole numbers stays, where it can."""
         if arg.expr is None or kind not in ("u32", "i32") or width_of(arg.kind) > 1:
             return arg if arg.kind == kind else self.opaque(kind, name, arg.is_uniform)
         if isinstance(arg.expr, Literal) and arg.kind == "int" and arg.expr.value >= 0:
@@ -378,7 +379,7 @@ class Evaluation:
 
     def settle(self, value: Value, kind: str | None) -> Value:
         """A value as a variable holds it: `kind` is its declared type."""
-        wanted = self.long(kind) if kind else settled(value.kind)
+        wanted = self.long(kind) if kind else default_kind(value.kind)
         if not fits(wanted, self.long(value.kind)):
             self.fail(f"{value.kind} where {wanted} is wanted")
         if value.expr is not None and wanted in ("u32", "i32"):

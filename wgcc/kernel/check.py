@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from wgcc.kernel.abstract import Evaluation, Findings, Index, Value, Variable
-from wgcc.kernel.facts import Facts
+from wgcc.kernel.abstract import Evaluation, Findings, IndexClaim, LocalVariable, Value
+from wgcc.kernel.facts import Knowledge
 from wgcc.kernel.limits import MAX_GRID, MAX_STORAGE, Grid, check_limits
 from wgcc.kernel.ranges import Range, arithmetic, single, whole_range
 from wgcc.kernel.rewrite.drop_tests import assigned_in
@@ -44,12 +44,12 @@ MAX_SUBGROUP = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class KernelReport:
     problems: tuple[str, ...]
-    indices: tuple[Index, ...]
+    indices: tuple[IndexClaim, ...]
 
     @property
-    def unproven(self) -> tuple[Index, ...]:
+    def unproven(self) -> tuple[IndexClaim, ...]:
         return tuple(index for index in self.indices if not index.is_proven)
 
 
@@ -58,7 +58,7 @@ def check(
     grid: Grid = (MAX_GRID, MAX_GRID, MAX_GRID),
     counters: Mapping[str, int] | None = None,
     max_storage: int = MAX_STORAGE,
-) -> Checked:
+) -> KernelReport:
     """`grid`: the most workgroups it is started with. `counters`: uniforms that count rounds."""
     findings = Findings()
     evaluation = Evaluation(module, findings, counters or {})
@@ -66,7 +66,7 @@ def check(
     size = checker.workgroup()
     check_limits(evaluation, grid, size, max_storage)
     checker.main(grid, size)
-    return Checked(tuple(findings.problems), tuple(findings.indices.values()))
+    return KernelReport(tuple(findings.problems), tuple(findings.indices.values()))
 
 
 class _Checker:
@@ -87,7 +87,9 @@ class _Checker:
         function = self._module.functions["main"]
         args = [self._built_in(kind.removeprefix("@"), grid, size) for _, kind in function.params]
         kinds = {v.name: v.kind for v in self._module.variables.values() if v.space == "private"}
-        private = {name: Variable(self._zero(name, kind), True) for name, kind in kinds.items()}
+        private = {
+            name: LocalVariable(self._zero(name, kind), True) for name, kind in kinds.items()
+        }
         self._e.scopes = [private]
         self._function(function, args)
 
@@ -114,7 +116,9 @@ class _Checker:
         outer = e.scopes, e.function, e.facts, e.is_together, self._returned
         e.function, self._returned = function.name, []
         params = zip(function.params, args, strict=False)
-        own = {name: Variable(self._named(name, arg, kind), False) for (name, kind), arg in params}
+        own = {
+            name: LocalVariable(self._bind(name, arg, kind), False) for (name, kind), arg in params
+        }
         e.scopes = [*e.scopes[:1], own]
         self._block(function.body)
         if len(self._returned) > 1 or _returns(function.body[:-1]):
@@ -136,8 +140,8 @@ class _Checker:
         known = _hull([e.facts.range(v.expr) for v in returned if v.expr is not None])
         return e.opaque(kind, function.name, is_uniform, known if kind in ("u32", "i32") else None)
 
-    def _named(self, name: str, value: Value, kind: str | None) -> Value:
-        """With a symbol of its own, so that expressions stay small."""
+    def _bind(self, name: str, value: Value, kind: str | None) -> Value:
+        """Gives a value a symbol of its own, so that expressions stay small."""
         if kind is not None and kind.startswith("@"):
             return value
         value = self._e.settle(value, kind)
@@ -177,8 +181,8 @@ class _Checker:
             assert let.kind is not None
             value = self._zero(let.name, let.kind)
         else:
-            value = self._named(let.name, self._e.value(let.value), let.kind)
-        self._e.scopes[-1][let.name] = Variable(value, let.mutable)
+            value = self._bind(let.name, self._e.value(let.value), let.kind)
+        self._e.scopes[-1][let.name] = LocalVariable(value, let.mutable)
 
     def _assign(self, target: Expr, value: Value) -> None:
         if target == Name("_"):
@@ -198,7 +202,7 @@ class _Checker:
         elif not variable.is_mutable:
             self._e.fail(f"`{root.name}` is no variable")
         elif isinstance(target, Name):
-            variable.value = self._named(root.name, value, variable.value.kind)
+            variable.value = self._bind(root.name, value, variable.value.kind)
         else:
             is_uniform = variable.value.is_uniform and value.is_uniform and place.is_uniform
             variable.value = self._e.opaque(variable.value.kind, root.name, is_uniform)
@@ -221,12 +225,12 @@ class _Checker:
 
     def _join(
         self,
-        before: list[dict[str, Variable]],
-        ends: list[tuple[list[dict[str, Variable]], Facts, bool, bool]],
+        before: list[dict[str, LocalVariable]],
+        ends: list[tuple[list[dict[str, LocalVariable]], Knowledge, bool, bool]],
         condition: Value,
-        facts: Facts,
+        facts: Knowledge,
     ) -> None:
-        """What holds after both branches; after one of them, if the other returns."""
+        """Keeps what holds after both branches; after one of them, if the other returns."""
         open_ends = [end for end in ends if not end[3]] or ends
         if len(open_ends) == 1:
             scopes, self._e.facts = open_ends[0][:2]
@@ -242,7 +246,9 @@ class _Checker:
                 else:
                     variable.value = values[0]
 
-    def _either(self, name: str, values: list[Value], facts: list[Facts], uniform: bool) -> Value:
+    def _either(
+        self, name: str, values: list[Value], facts: list[Knowledge], uniform: bool
+    ) -> Value:
         known = None
         if all(value.expr is not None and value.kind in ("u32", "i32") for value in values):
             known = _hull([f.range(v.expr) for f, v in zip(facts, values, strict=True) if v.expr])
@@ -292,7 +298,7 @@ class _Checker:
         while waiting:
             block = waiting.pop()
             written |= assigned_in(block)
-            called = _called(block) & set(self._module.functions) - seen
+            called = _calls_in(block) & set(self._module.functions) - seen
             waiting += [self._module.functions[name].body for name in called]
             seen |= called
         return written & set(self._e.scopes[0])
@@ -316,7 +322,7 @@ class _Checker:
         condition = self._condition(loop.condition)
         if condition.expr is not None:
             self._e.facts = facts.assume(condition.expr, True)
-        counter = self._counted(loop, values)
+        counter = self._counter_of(loop, values)
         if counter is None:
             return condition
         self._e.facts = facts
@@ -326,7 +332,7 @@ class _Checker:
             self._e.facts = facts.assume(condition.expr, True)
         return condition
 
-    def _counted(self, loop: Loop, starts: Mapping[str, Value]) -> tuple[str, Range] | None:
+    def _counter_of(self, loop: Loop, starts: Mapping[str, Value]) -> tuple[str, Range] | None:
         """The variable that the head of a loop counts, and where it can be: it never turns back."""
         match loop.after:
             case (Assign(Name(name), Binary(op, Name(old), step)),) if name == old:
@@ -362,8 +368,8 @@ class _Checker:
         return (name, Range(whole.low, first.high)) if op == "-" else None
 
 
-def _copy(scopes: list[dict[str, Variable]]) -> list[dict[str, Variable]]:
-    return [{n: Variable(v.value, v.is_mutable) for n, v in scope.items()} for scope in scopes]
+def _copy(scopes: list[dict[str, LocalVariable]]) -> list[dict[str, LocalVariable]]:
+    return [{n: LocalVariable(v.value, v.is_mutable) for n, v in scope.items()} for scope in scopes]
 
 
 def _hull(ranges: list[Range]) -> Range | None:
@@ -380,6 +386,6 @@ def _leaves(body: Body) -> bool:
     return bool(body) and isinstance(body[-1], Return)
 
 
-def _called(body: Body) -> set[str]:
+def _calls_in(body: Body) -> set[str]:
     exprs = (expr for statement in statements_of(body) for expr in expressions_of(statement))
     return {part.name for expr in exprs for part in parts_of(expr) if isinstance(part, Call)}

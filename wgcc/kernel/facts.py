@@ -1,4 +1,4 @@
-"""What is known of the whole numbers and truth values of a kernel: an interval for each.
+"""Knowledge of the whole numbers and truth values of a kernel: an interval for each.
 
 Every value that a statement makes is a symbol, which never changes; a variable that is assigned
 stands for another symbol afterwards. So what a test says of a symbol holds wherever control flow
@@ -37,7 +37,7 @@ class Symbol:
 
 
 @dataclass(slots=True)
-class Facts:
+class Knowledge:
     """`symbols` are those of the whole kernel; `bounds` holds what tests say of expressions."""
 
     symbols: dict[str, Symbol] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class Facts:
         return origins
 
     def range(self, expr: Expr) -> Range:
-        """Of a whole number."""
+        """The range of a whole number."""
         known = self._ranges.get(expr)
         if known is None:
             kind = self.kind_of(expr)
@@ -131,11 +131,11 @@ class Facts:
 
     def _call(self, name: str, args: tuple[Expr, ...], kind: str) -> Range | None:
         if name in _WHOLE:
-            return self._converted(args[0], kind)
+            return self._convert(args[0], kind)
         if name in _BIT_COUNTS:
             return Range(0, 32)
         if name == "select":
-            return self._selected(*args)
+            return self._select(*args)
         if name == "extractBits" and kind == "u32":
             count = self.range(args[2]).high
             return Range(0, (1 << count) - 1) if count < 32 else None
@@ -152,7 +152,7 @@ class Facts:
             return _extreme("min", _extreme("max", value, low), high)
         return None
 
-    def _converted(self, operand: Expr, kind: str) -> Range | None:
+    def _convert(self, operand: Expr, kind: str) -> Range | None:
         source = self.kind_of(operand)
         if source == "bool":
             return Range(0, 1)
@@ -161,7 +161,7 @@ class Facts:
         known = self.range(operand)
         return known if _intersection(known, whole_range(kind)) == known else None
 
-    def _selected(self, no: Expr, yes: Expr, condition: Expr) -> Range:
+    def _select(self, no: Expr, yes: Expr, condition: Expr) -> Range:
         truth = self.truth(condition)
         if truth is not None:
             return self.range(yes if truth else no)
@@ -190,9 +190,9 @@ class Facts:
                 return truth_of_ranges(op, self.range(left), self.range(right))
         return None
 
-    def assume(self, condition: Expr, truth: bool) -> Facts:
-        """What is known where a condition has this truth value."""
-        facts = Facts(self.symbols, dict(self.bounds))
+    def assume(self, condition: Expr, truth: bool) -> Knowledge:
+        """The knowledge where a condition has this truth value."""
+        facts = Knowledge(self.symbols, dict(self.bounds))
         facts._assume(condition, truth)
         return facts
 
@@ -251,7 +251,7 @@ class Facts:
                 definition = self.symbols[name].definition
                 return [] if definition is None else [(definition, new)]
             case Call("u32" | "i32" as kind, (operand,)):
-                preserved = self._converted(operand, kind)
+                preserved = self._convert(operand, kind)
                 return [(operand, new)] if preserved and self.kind_of(operand) != "bool" else []
             case Binary(op, left, right):
                 a, b = self.range(left), self.range(right)
@@ -263,17 +263,17 @@ class Facts:
 def _operands(
     op: str, left: Expr, right: Expr, a: Range, b: Range, new: Range
 ) -> list[tuple[Expr, Range]]:
-    """What is known of the operands of a sum, product or quotient that did not wrap around."""
+    """The ranges of the operands of a sum, product or quotient that did not wrap around."""
     match op:
         case "+":
             return [
-                (left, _ordered(new.low - b.high, new.high - b.low)),
-                (right, _ordered(new.low - a.high, new.high - a.low)),
+                (left, _span(new.low - b.high, new.high - b.low)),
+                (right, _span(new.low - a.high, new.high - a.low)),
             ]
         case "-":
             return [
-                (left, _ordered(new.low + b.low, new.high + b.high)),
-                (right, _ordered(a.low - new.high, a.high - new.low)),
+                (left, _span(new.low + b.low, new.high + b.high)),
+                (right, _span(a.low - new.high, a.high - new.low)),
             ]
         case "*" if a.low >= 0 and b.low > 0:
             return [(left, Range(0, max(new.high, 0) // b.low))]
@@ -282,7 +282,7 @@ def _operands(
     return []
 
 
-def _ordered(low: int, high: int) -> Range:
+def _span(low: int, high: int) -> Range:
     return Range(low, max(low, high))
 
 

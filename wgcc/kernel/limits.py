@@ -1,4 +1,4 @@
-"""What every WebGPU device grants a kernel."""
+"""The limits that every WebGPU device grants a kernel."""
 
 from __future__ import annotations
 

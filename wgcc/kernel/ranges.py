@@ -145,7 +145,7 @@ def whole_range(kind: str) -> Range:
 
 
 def _corners(compute: Callable[[int, int], int], a: Range, b: Range) -> Range:
-    """Of an operation that only grows, or only falls, with each operand."""
+    """The range of an operation that only grows, or only falls, with each operand."""
     corners = [compute(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
     return Range(min(corners), max(corners))
 

@@ -13,6 +13,9 @@ WHOLE = ("int", "i32", "u32")
 FLOATS = ("float", "f32", "f16")
 SCALARS = (*WHOLE, *FLOATS, "bool")
 BARRIERS = ("workgroupBarrier", "storageBarrier")
+# How numbers and short names of vectors end: `1.0h`, `vec4u`.
+SUFFIXES = {"f": "f32", "h": "f16", "i": "i32", "u": "u32"}
+SHORT_VECTORS = {f"vec{n}{s}": f"vec{n}<{kind}>" for n in "234" for s, kind in SUFFIXES.items()}
 # Bytes of a scalar in memory.
 BYTES = {"f32": 4, "i32": 4, "u32": 4, "atomic<u32>": 4, "atomic<i32>": 4, "f16": 2}
 _VECTOR = re.compile(r"vec([234])<(\w+)>")
@@ -69,7 +72,7 @@ def is_collective(function: str) -> bool:
 
 
 def element_of(kind: str) -> str:
-    """Of a vector; a scalar is its own."""
+    """The type of the elements of a vector; a scalar is its own."""
     match = _VECTOR.fullmatch(kind)
     return match[2] if match else kind
 
@@ -98,13 +101,13 @@ def fits(wanted: str, kind: str) -> bool:
     return wanted == kind or (same and inner in _OPEN.get(element, ()))
 
 
-def settled(kind: str) -> str:
+def default_kind(kind: str) -> str:
     """The type of a variable without a declared one."""
     concrete = {"int": "i32", "float": "f32"}
     return vector(width_of(kind), concrete.get(element_of(kind), element_of(kind)))
 
 
-def joined(kinds: Sequence[str]) -> str:
+def common_kind(kinds: Sequence[str]) -> str:
     """The one type that values can all have."""
     common = kinds[0]
     for kind in kinds[1:]:
@@ -132,7 +135,7 @@ def binary_kind(op: str, left: str, right: str) -> str:
         return left
     if width_of(left) != width_of(right) and (1 not in (width_of(left), width_of(right))):
         raise TypeMismatch(f"{left} {op} {right}")
-    kind = joined((a, b))
+    kind = common_kind((a, b))
     if op in ("&&", "||"):
         is_right = kind == "bool" and width == 1
     elif op in ("&", "|", "^"):
@@ -155,16 +158,16 @@ def built_in_kind(name: str, kinds: Sequence[str]) -> str:
     if name == "select":
         if element_of(kinds[2]) != "bool":
             raise TypeMismatch(f"select by {kinds[2]}")
-        return joined(kinds[:2])
+        return common_kind(kinds[:2])
     if name not in _NUMERIC:
         raise TypeMismatch(f"`{name}` is not known")
-    kind = joined(kinds)
+    kind = common_kind(kinds)
     if element_of(kind) not in _NUMERIC[name]:
         raise TypeMismatch(f"{name} of {kind}")
     return element_of(kind) if name == "dot" else kind
 
 
-def constructed_kind(name: str, kinds: Sequence[str]) -> str:
+def constructor_kind(name: str, kinds: Sequence[str]) -> str:
     """`f32(x)`, `vec4<f32>(a, b)`; nothing inside means zeros."""
     width = width_of(name)
     given = sum(width_of(kind) for kind in kinds)
@@ -175,6 +178,6 @@ def constructed_kind(name: str, kinds: Sequence[str]) -> str:
 
 
 def bytes_of(kind: str) -> int:
-    """In memory; vectors of three take the room of four."""
+    """The size in memory; vectors of three take the room of four."""
     width = width_of(kind)
     return BYTES[element_of(kind)] * (4 if width == 3 else width)
