@@ -12,9 +12,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Graph
+from wgcc.kernel.build import statements
 from wgcc.passes.lay_out import PARAMS
 from wgcc.passes.updates import form_of, is_update, lists_of, replaced_by
-from wgcc.schedule.codegen.grid import grid_of, thread_index
+from wgcc.schedule.codegen.limits import grid_of, thread_index
 from wgcc.schedule.kernel import (
     ALIGNMENT,
     GPU,
@@ -25,6 +26,7 @@ from wgcc.schedule.kernel import (
     Launch,
     Place,
 )
+from wgcc.schedule.kernels.render import page
 
 COPIES = "copies"
 # Words of parameters whose copies start on a boundary for binding.
@@ -143,11 +145,13 @@ def _kernel(span: Span, width: int) -> Kernel:
     size = span.words // width
     word, half = ("vec4f", "vec4h") if width == VECTOR else ("f32", "f16")
     grid = grid_of(-(-size // WORKGROUP))
+    copy = statements(f"y0[i] = {half}(x0[i]);")
+    holes = {"INDEX": thread_index(grid, WORKGROUP), "BODY": copy}
     return Kernel(
-        "update.wgsl.jinja",
+        "update",
         (Binding("x0", word, size, written=False), Binding("y0", half, size, written=True)),
-        (("SIZE", size), ("WORKGROUP", WORKGROUP), ("VEC4", int(width == VECTOR))),
-        (("body", f"  y0[i] = {half}(x0[i]);"), ("index", thread_index(grid, WORKGROUP))),
+        (("SIZE", size), ("WORKGROUP", WORKGROUP)),
+        page("update", {"four": width == VECTOR}, holes),
         functions=(),
         workgroup=(WORKGROUP, 1, 1),
     )
