@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from wgcc.ir.graph import Graph
 from wgcc.ir.places import Buffers, Place
 from wgcc.ir.program import Ports, Program, port_keys
+from wgcc.kernel.build import statements
 from wgcc.passes.dataflow import form_of, is_update, lists_of, replaced_by
 from wgcc.passes.lay_out import PARAMS, beside, buffers_of
-from wgcc.schedule.codegen.grid import grid_of, thread_index
+from wgcc.schedule.codegen.limits import grid_of, thread_index
 from wgcc.schedule.kernel import (
     ALIGNMENT,
     GPU,
@@ -28,6 +29,7 @@ from wgcc.schedule.kernel import (
     Kernel,
     Launch,
 )
+from wgcc.schedule.kernels.render import page
 
 GRADS, CONSTANTS = "grads", "constants"
 
@@ -172,11 +174,13 @@ def _kernel(span: Span, width: int) -> Kernel:
     size = span.words // width
     word, half = ("vec4f", "vec4h") if width == VECTOR else ("f32", "f16")
     grid = grid_of(-(-size // WORKGROUP))
+    copy = statements(f"y0[i] = {half}(x0[i]);")
+    holes = {"INDEX": thread_index(grid, WORKGROUP), "BODY": copy}
     return Kernel(
-        "update.wgsl.jinja",
+        "update",
         (Binding("x0", word, size, written=False), Binding("y0", half, size, written=True)),
-        (("SIZE", size), ("WORKGROUP", WORKGROUP), ("VEC4", int(width == VECTOR))),
-        (("body", f"  y0[i] = {half}(x0[i]);"), ("index", thread_index(grid, WORKGROUP))),
+        (("SIZE", size), ("WORKGROUP", WORKGROUP)),
+        page("update", {"four": width == VECTOR}, holes),
         functions=(),
         workgroup=(WORKGROUP, 1, 1),
     )

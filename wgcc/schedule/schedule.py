@@ -12,7 +12,7 @@ from wgcc.ir.loops import loop_of
 from wgcc.ir.places import SCALARS
 from wgcc.ir.program import Program
 from wgcc.passes.dataflow import moves
-from wgcc.schedule.codegen.loop_limits import MAX_ITERATIONS
+from wgcc.schedule.codegen.limits import MAX_ITERATIONS
 from wgcc.schedule.entry_plan import EntryPlan
 from wgcc.schedule.expand_loops import COUNTER
 from wgcc.schedule.fuse.group import FLAT, Group
