@@ -83,6 +83,11 @@ _COMPOUND = {f"{op}=": op for op in ("+", "-", "*", "/", "%", "&", "|", "^", "<<
 _GENERIC = ("vec2", "vec3", "vec4", "array", "bitcast", "atomic", "var")
 
 
+def long_type(kind: str) -> str:
+    """`array<vec4<f32>, 8>` for `array<vec4f, 8>`."""
+    return re.sub(r"\bvec[234][fhiu]\b", lambda match: _SHORT[match[0]], kind)
+
+
 class _Parser:
     """`token` is the next one; "" is the end."""
 
@@ -288,7 +293,8 @@ class _Parser:
 
     def statement(self) -> Statement:
         comment = self._comment
-        return replace(self._uncommented(), comment=comment)
+        statement = self._uncommented()
+        return replace(statement, comment=comment) if comment else statement
 
     def _uncommented(self) -> Statement:
         if self.token == "if":
