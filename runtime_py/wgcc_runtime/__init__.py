@@ -9,8 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from wgcc_runtime.data.preparation import Data
     from wgcc_runtime.data.read import read_data
-    from wgcc_runtime.data.result import Data
     from wgcc_runtime.errors import WgccError, WgccWarning
     from wgcc_runtime.generating import generate
     from wgcc_runtime.history import History, Report
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # The only place of the version: both Python packages and every bundle take it from here.
 __version__ = "0.2.0"
 
-# Imported at first use, so that the compiler can import `wgcc_runtime.initial` alone.
+# Imported at first use, so that the compiler can import `wgcc_runtime.drawn` alone.
 _MODULES = {
     "Data": "data.result",
     "History": "history",

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from wgcc_runtime.arrays import Array, as_array, convert_input, to_words
+from wgcc_runtime.drawn import random_words
 from wgcc_runtime.errors import WgccError, did_you_mean
 from wgcc_runtime.plan import Entry
-from wgcc_runtime.threefry import random_words
 
 Batch = dict[str, Array]
 # Arrays up to this size are checked and converted once, larger ones row by row.

@@ -14,8 +14,8 @@ from wgcc_runtime.arrays import Array
 from wgcc_runtime.batches import Batch, Length, Source, open_source
 from wgcc_runtime.checkpoint import Checkpoint
 from wgcc_runtime.data.known_classes import names_alone
-from wgcc_runtime.data.preparation import Preparation
-from wgcc_runtime.data.result import Data
+from wgcc_runtime.data.preparation import Data, Preparation
+from wgcc_runtime.drawn import checked_seed
 from wgcc_runtime.errors import WgccError, did_you_mean
 from wgcc_runtime.evaluation import Evaluate, make_evaluation
 from wgcc_runtime.history import History, Log, Pace, Report
@@ -24,7 +24,6 @@ from wgcc_runtime.recovery import Recovery
 from wgcc_runtime.replace_file import check_replaceable, previous
 from wgcc_runtime.runner import is_scalar
 from wgcc_runtime.schedule import Schedule, counted, make_schedule
-from wgcc_runtime.threefry import checked_seed
 from wgcc_runtime.weights import cannot_write
 
 if TYPE_CHECKING:

@@ -22,16 +22,13 @@ from wgcc_runtime.checkpoint import (
 )
 from wgcc_runtime.choice import WASM
 from wgcc_runtime.data import preparation as prepare
+from wgcc_runtime.drawn import checked_seed
 from wgcc_runtime.errors import WgccError, WgccWarning, did_you_mean
-from wgcc_runtime.exclusive import Exclusive, OneFit, OneText
-from wgcc_runtime.flight import Flight, Launcher
-from wgcc_runtime.forked import check_process, is_child
-from wgcc_runtime.guard import Guard
-from wgcc_runtime.halves import HalfSteps, StepsInHalves
+from wgcc_runtime.flight import Flight, HalfSteps, Launcher, StepsInHalves
+from wgcc_runtime.interrupts import Exclusive, OneFit, OneText, check_process, is_child
 from wgcc_runtime.machine import Machine
 from wgcc_runtime.plan import Entry, Plan, Tensor
-from wgcc_runtime.runner import Runner
-from wgcc_runtime.threefry import checked_seed
+from wgcc_runtime.runner import Guard, Runner
 from wgcc_runtime.tokens.of_model import WithTokens
 from wgcc_runtime.values import OnBytes, StartValues, Words, counted, without_moments, words_of
 

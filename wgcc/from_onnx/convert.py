@@ -11,6 +11,7 @@ from typing import Any
 
 from wgcc.elaborate.builtins import BUILTINS
 from wgcc.errors import WgError
+from wgcc.files import data_dir
 from wgcc.from_onnx.inputs import (
     BATCH,
     OpenSize,
@@ -33,7 +34,6 @@ from wgcc.from_onnx.writing.layers import clean as clean_name
 from wgcc.from_onnx.writing.model import Heading, Written, write_model
 from wgcc.ir.dtypes import DTYPE_TABLE, FLOATS
 from wgcc.lazy_numpy import Array, np
-from wgcc.paths import data_dir
 from wgcc.syntax import ast
 from wgcc.syntax.templates import parsed
 

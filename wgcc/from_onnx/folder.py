@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wgcc.bundle.content import Content
-from wgcc.bundle.data_file import data_bytes
+from wgcc.bundle.content import Content, data_bytes
 from wgcc.bundle.folder import write_files
 from wgcc.compiler import Compiled, compile_file
 from wgcc.errors import WgError

@@ -28,8 +28,7 @@ from wgcc.from_onnx.values import (
 )
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast
-from wgcc.syntax.rewrite import form
-from wgcc.syntax.templates import NOWHERE, Hole, template
+from wgcc.syntax.templates import NOWHERE, Hole, form, template
 
 # What fills a hole. Constants are operands of a node that has no statement yet.
 Found: TypeAlias = Part | Constant

@@ -17,8 +17,7 @@ from wgcc.from_onnx.patterns import match_list
 from wgcc.from_onnx.values import dtype_of
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast
-from wgcc.syntax.rewrite import form, rewrite
-from wgcc.syntax.templates import call, filled, name, typed
+from wgcc.syntax.templates import call, filled, form, name, rewrite, typed
 
 Sizes: TypeAlias = Mapping[str, int]
 NUMBER, LIST = name("number"), name("list")

@@ -15,8 +15,7 @@ from wgcc.importing.onnx_stored import Stored
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast
 from wgcc.syntax.print_source import expression_text
-from wgcc.syntax.rewrite import form
-from wgcc.syntax.templates import NOWHERE, identifier, typed
+from wgcc.syntax.templates import NOWHERE, form, identifier, typed
 from wgcc.syntax.tree_text import walk
 
 Shape: TypeAlias = tuple[int, ...]

@@ -12,8 +12,8 @@ import click
 from wgcc.cli.options import sizes_option
 from wgcc.cli.printing import say
 from wgcc.errors import WgError
+from wgcc.files import LARGEST_PLAN, read_bytes
 from wgcc.lazy_numpy import np
-from wgcc.reading import LARGEST_PLAN, read_bytes
 
 if TYPE_CHECKING:
     from wgcc.ir.program import Program
@@ -97,7 +97,7 @@ def _to_onnx(
 
 def _program(bundle: Path, source: Path | None, sizes: Mapping[str, int]) -> Program:
     import wgcc_runtime
-    from wgcc.bundle.tuned import check_same_model
+    from wgcc.bundle.edited import check_same_model
     from wgcc.compiler import compile_file, read_program
 
     wgcc_runtime.load_plan(bundle)  # refuses what is no bundle

@@ -9,8 +9,8 @@ from wgcc.ir.graph import FLOATS, Node, Value
 from wgcc.passes.dataflow import moves
 from wgcc.schedule.codegen.bindings import Bindings, Parts
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.copies import Span
 from wgcc.schedule.kernel import GPU, Kernel, Launch, Place, WorkgroupVariable
+from wgcc.schedule.layout import Span
 
 
 @dataclass(frozen=True, slots=True)

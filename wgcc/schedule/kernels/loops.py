@@ -12,8 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Node, Value
-from wgcc.ir.index import Coordinates, Index, Variable, coordinates_of, variable
-from wgcc.ir.iteration_space import INNER, OUTER, Space
+from wgcc.ir.index import (
+    INNER,
+    OUTER,
+    Coordinates,
+    Index,
+    Space,
+    Variable,
+    coordinates_of,
+    variable,
+)
 from wgcc.ops.registry import Reduce
 from wgcc.passes.dataflow import lowering
 from wgcc.schedule.codegen.bindings import Touch, is_counter
@@ -21,9 +29,9 @@ from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.grid import grid_of, thread_index
 from wgcc.schedule.codegen.loop_limits import GOOD_ITERATIONS, loop, unrolled
 from wgcc.schedule.codegen.wgsl import wgsl_type
-from wgcc.schedule.fuse.column_sums import column_sums, rows_of
 from wgcc.schedule.fuse.fuse import Group
-from wgcc.schedule.fuse.row_loops import RowLoops
+from wgcc.schedule.fuse.merge import RowLoops
+from wgcc.schedule.fuse.product_operands import column_sums, rows_of
 from wgcc.schedule.kernel import Launch, WorkgroupVariable
 from wgcc.schedule.kernels.context import Context, GroupCode
 from wgcc.schedule.kernels.lane_shape import LaneShape, lane_shape

@@ -15,8 +15,8 @@ from wgcc.passes.dataflow import lowering
 from wgcc.schedule.codegen.bindings import VECTOR, Touch
 from wgcc.schedule.codegen.emitter import COMPONENTS, Emitter
 from wgcc.schedule.codegen.grid import Grid, grid_of
-from wgcc.schedule.fuse.column_parts import ColumnPart, column_part
 from wgcc.schedule.fuse.fuse import Group, product_position
+from wgcc.schedule.fuse.product_operands import ColumnPart, column_part
 from wgcc.schedule.kernel import MAX_WORKGROUPS, WORD, Launch, Place, WorkgroupVariable
 from wgcc.schedule.kernels.context import Context, GroupCode
 from wgcc.schedule.kernels.operands import (

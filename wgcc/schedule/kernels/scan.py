@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Node
-from wgcc.ir.index import Variable, constant, coordinates_of, variable
-from wgcc.ir.iteration_space import INNER, reduction_space
+from wgcc.ir.index import INNER, Variable, constant, coordinates_of, reduction_space, variable
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.grid import grid_of, thread_index
 from wgcc.schedule.codegen.loop_limits import MAX_UNROLLED, loop, unrolled

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 
 from wgcc.ir.graph import Node
 from wgcc.ir.places import SCALARS, span
-from wgcc.passes.updates import form_of, lists_of, scalars_of
+from wgcc.passes.dataflow import form_of, lists_of, scalars_of
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.grid import grid_of, thread_index
-from wgcc.schedule.copies import has_room
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch, Place
 from wgcc.schedule.kernels.context import Context, GroupCode
+from wgcc.schedule.layout import has_room
 
 WORKGROUP = 256
 VECTOR = 4
