@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 from wgcc.elaborate.builtins import BUILTINS
 from wgcc.errors import WgError
 from wgcc.evaluate import from_words
+from wgcc.exporting.compositions import written_out
 from wgcc.exporting.op_table import EXPRESSIONS, REDUCTIONS
-from wgcc.exporting.written_out import written_out
 from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ir.program import Program, Tensor

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
+from wgcc.exporting.compositions import window_places
 from wgcc.exporting.op_table import EXPRESSIONS, REDUCTIONS
-from wgcc.exporting.window_places import window_places
 from wgcc.ir.graph import Node
 from wgcc.lazy_numpy import np
 from wgcc.ops import OPS
