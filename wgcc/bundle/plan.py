@@ -184,7 +184,7 @@ def _tensors(
         for value in graph.inputs:
             place = entry.inputs[value.name]
             record = _tensor(value.type, place, "input", buffers)
-            any_float = {"any_float": True} if value.name in graph.any_floats else {}
+            any_float = {"any_float": True} if value.name in graph.entry.any_floats else {}
             found[keys.inputs[value.name]] = {**record, **any_float}
         for output, value in graph.outputs.items():
             place = entry.outputs[output]
@@ -234,8 +234,8 @@ def _entry(
         "writes": list(entry.written),
         "training": entry.trains,
         **({"guard": _guard(ports.flag, entry, numbers, buffers)} if entry.guard else {}),
-        **_range_guard(ports.range_flag, graph.range_guard),
-        **({"rows": _rows(graph.rows[0])} if graph.rows else {}),
+        **_range_guard(ports.range_flag, graph.entry.range_guard),
+        **({"rows": _rows(graph.entry.rows[0])} if graph.entry.rows else {}),
         **({"exchange": exchange(graph, entry.exchange, buffers)} if entry.exchange else {}),
     }
 
@@ -309,7 +309,7 @@ def _dispatch(dispatch: Dispatch, numbers: Mapping[Any, int], buffers: dict[str,
 
 
 def _ranges(graph: Graph) -> Plan:
-    return {name: _range(*allowed) for name, allowed in graph.ranges.items()}
+    return {name: _range(*allowed) for name, allowed in graph.entry.ranges.items()}
 
 
 def _range(low: int, high: int, ignore: int | None) -> Plan:

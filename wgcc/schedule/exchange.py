@@ -43,8 +43,8 @@ def _read_by_updates(graph: Graph) -> Iterator[Value]:
 
 
 def check_separable(graph: Graph, gradients: Mapping[str, Place]) -> None:
-    if graph.inseparable:
-        raise NotSeparable(graph.inseparable)
+    if graph.entry.inseparable:
+        raise NotSeparable(graph.entry.inseparable)
     made = graph.producers
     if not gradients:
         raise NotSeparable(NO_UPDATE)

@@ -141,8 +141,8 @@ class _Writer:
             tuple(sorted(graph.writes)),
             _ops(graph),
             {x.value.name: (places[x.value.name], x.start, x.end) for x in planned.lives},
-            trains=graph.trains,
-            range_flag=places[graph.range_guard.flag.name] if graph.range_guard else None,
+            trains=graph.entry.trains,
+            range_flag=places[graph.range_flag.name] if graph.range_flag else None,
             repeats=_repeats(planned),
             exchange=planned.exchange,
         )

@@ -76,7 +76,7 @@ def order_writes(plan: EntryPlan, shared: Shared) -> EntryPlan:
 
 def set_counters_apart(plan: EntryPlan, shared: Shared) -> EntryPlan:
     """Counters leave the kernels of gradients, if gradients are complete before updates by that."""
-    if not plan.graph.trains:
+    if not plan.graph.entry.trains:
         return plan
     if plan.fallback is not None:
         in_vain = plan.late or counters_in_the_way(plan.graph, plan.order)
@@ -105,8 +105,8 @@ def place_values(plan: EntryPlan, shared: Shared) -> EntryPlan:
         if value.name not in places:
             key = layout.ports[graph.name].outputs[name]
             places[value.name] = own_place(key, "output", value, layout)
-    if graph.range_guard:
-        places[graph.range_guard.flag.name] = layout.buffers.append(SCALARS, "state", 1)
+    if graph.range_flag:
+        places[graph.range_flag.name] = layout.buffers.append(SCALARS, "state", 1)
     return replace(plan, places=places)
 
 
@@ -293,7 +293,7 @@ def _fixed(graph: Graph) -> frozenset[str]:
 
 
 def _exchange(plan: EntryPlan) -> Exchange | None:
-    if not plan.graph.trains:
+    if not plan.graph.entry.trains:
         return None
     if isinstance(plan.after_gradients, str):
         return Exchange(why=plan.after_gradients)

@@ -150,7 +150,7 @@ def check_ranges(graph: Graph, lookups: Sequence[Lookup], report: Report) -> Gra
     unproven = analysis.unproven()
     checks = [(lookup.value, lookup.check) for lookup in unproven]
     shown = tuple(lookup.shown or lookup.check for lookup in unproven)
-    return with_range_guard(replace(graph, ranges=ranges), checks, shown, same)
+    return with_range_guard(graph.with_facts(ranges=ranges), checks, shown, same)
 
 
 def live_names(graph: Graph) -> set[str]:

@@ -34,8 +34,8 @@ def with_range_guard(
     count = len(checks)
     failures = [failure(builder, *check, count - i) for i, check in enumerate(checks)]
     first = reduce(lambda a, b: a.apply("maximum", b), failures)
-    guard = RangeGuard(first.value, shown, _restored(graph, checks, same))
-    return replace(graph, nodes=(*graph.nodes, *builder.nodes), range_guard=guard)
+    guarded = graph.with_facts(range_guard=RangeGuard(shown, _restored(graph, checks, same)))
+    return replace(guarded, nodes=(*graph.nodes, *builder.nodes), range_flag=first.value)
 
 
 def failure(builder: Builder, value: Value, check: RangeCheck, number: int) -> Term:
