@@ -75,7 +75,7 @@ def _planned(graph: Graph, precision: str) -> Iterator[str]:
     program = program_of(graph, precision)
     _schedule(graph, precision)
     layout, slots = Layout.of(lay_out(program)), Slots(precision=precision)
-    planned = plan_entry(graph, Shared(layout, slots))
+    planned = plan_entry(graph, Shared(layout, slots), {})
     for number, group in enumerate(planned.order):
         yield f"kernel {number} {group.kind}"
         for root in group.roots:

@@ -234,9 +234,14 @@ class Graph:
         return (*self.outputs.values(), *self.writes.values(), *flags)
 
 
+def producers_of(nodes: Iterable[Node]) -> dict[str, Node]:
+    """The node that makes each value, by name; of a graph, ask for its `producers`."""
+    return {value.name: node for node in nodes for value in node.outputs}
+
+
 @once_per_graph
 def _producers(graph: Graph) -> Mapping[str, Node]:
-    return {value.name: node for node in graph.nodes for value in node.outputs}
+    return producers_of(graph.nodes)
 
 
 @once_per_graph

@@ -1,4 +1,4 @@
-"""Splits a training entry into two halves: up to its gradients, and what is done with them.
+"""Splits a training entry into two phases: up to its gradients, and what is done with them.
 
 Several machines that train one model average their gradients in between. Nothing is computed or
 stored differently for that: groups that use gradients run behind the last group that makes one.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wgcc.ir.places import ceil_div
 from wgcc.schedule.kernel import MAX_WORKGROUPS
 
 Grid = tuple[int, int, int]
@@ -11,8 +12,8 @@ def grid_of(workgroups: int) -> Grid:
     """A line of workgroups, folded into rows when it is too long."""
     if workgroups <= MAX_WORKGROUPS:
         return (workgroups, 1, 1)
-    rows = -(-workgroups // MAX_WORKGROUPS)
-    return (-(-workgroups // rows), rows, 1)
+    rows = ceil_div(workgroups, MAX_WORKGROUPS)
+    return (ceil_div(workgroups, rows), rows, 1)
 
 
 def thread_index(grid: Grid, threads: int) -> str:
