@@ -177,7 +177,7 @@ def _stage_text(subject: Subject, stage: str, language: str | None) -> str:
         from wgcc.bundle.plan import plan_text
 
         return plan_text(subject.plan)
-    from wgcc.cli.commands.show.fused import fused_text
+    from wgcc.cli.commands.show.overview import fused_text
 
     return fused_text(subject)
 
