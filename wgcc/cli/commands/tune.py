@@ -102,7 +102,7 @@ def _write_candidates(
 
 
 def _measure(folder: Path, device: str | None, seconds: float) -> tuple[Tuning, list[str]]:
-    """What was found, and the names of the kernels by number."""
+    """The result of tuning, and the names of the kernels by number."""
     import wgcc_runtime
 
     with wgcc_runtime.load(folder, device=device) as model:

@@ -52,11 +52,11 @@ def overview_facts(plan: Plan) -> dict[str, Any]:
 def _title(plan: Plan) -> str:
     return (
         f"{plan['model']['name']} from {plan['model']['source']}, by {plan['generator']}: "
-        f"{plural(_count(plan), 'parameter')}{_edited(plan)}"
+        f"{plural(_count(plan), 'parameter')}{_edited_line(plan)}"
     )
 
 
-def _edited(plan: Plan) -> str:
+def _edited_line(plan: Plan) -> str:
     return f"\nedited by hand: {', '.join(plan['edited'])}" if "edited" in plan else ""
 
 

@@ -1,4 +1,4 @@
-"""What `wgcc show` explains: a model file, compiled as far as needed, or a bundle."""
+"""The subject of `wgcc show`: a model file, compiled as far as needed, or a bundle."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def command(
 def _runs(
     stack: str, sizes: dict[str, float], bundle: Path, device: str | None, profile: str | None
 ) -> Iterator[Callable[[], dict[str, Any]]]:
-    """What a stack has to run: in Python, both forms of the code unless one is chosen."""
+    """The runs of a stack: in Python, both forms of the code unless one is chosen."""
     if stack not in PYTHON:
         yield partial(_on_web, stack, bundle, device, profile)
         return
