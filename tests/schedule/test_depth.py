@@ -29,8 +29,7 @@ from wgcc.kernel.tree import Module
 from wgcc.schedule.fuse.candidates import Candidates, falling
 from wgcc.schedule.fuse.precedence import Precedence
 from wgcc.schedule.kernel import ALIGNMENT, Binding, Dispatch, Kernel, Launch, Place
-from wgcc.schedule.kernels.access import share_access
-from wgcc.schedule.kernels.repeated import Repeated
+from wgcc.schedule.kernels.repeated import Repeated, share_access
 from wgcc.schedule.memory.reuse import Arena, free_spans
 from wgcc.schedule.memory.slots import Life
 from wgcc.schedule.memory.timeline import Bits, Timeline

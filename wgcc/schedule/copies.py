@@ -1,9 +1,9 @@
 """f16 copies of weights, for a model of `precision = f16`: products read two bytes of each.
 
 Parameters themselves stay f32. Their copies have the same order in an arena of halves, so that the
-kernel of an update writes both. Whatever else changes a parameter is followed by `refresh`: at the
-end of an entry, and in runtimes after they have written parameters. The twin has no copies: there
-`params` itself is bound.
+kernel of an update writes both. Whatever else changes a parameter is followed by dispatches that
+copy it again: at the end of an entry, and in runtimes after they have written parameters. The twin
+has no copies: there `params` itself is bound.
 """
 
 from __future__ import annotations
@@ -12,27 +12,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Graph
-from wgcc.kernel.build import statements
 from wgcc.passes.lay_out import PARAMS
 from wgcc.passes.updates import form_of, is_update, lists_of, replaced_by
-from wgcc.schedule.codegen.limits import grid_of, thread_index
-from wgcc.schedule.kernel import (
-    ALIGNMENT,
-    GPU,
-    MAX_BINDINGS,
-    Binding,
-    Dispatch,
-    Kernel,
-    Launch,
-    Place,
-)
-from wgcc.schedule.kernels.render import page
+from wgcc.schedule.kernel import ALIGNMENT, MAX_BINDINGS, Place
 
 COPIES = "copies"
 # Words of parameters whose copies start on a boundary for binding.
 STEP = 2 * ALIGNMENT
 VECTOR = 4
-WORKGROUP = 256
 LABEL = "f16 copies"
 
 
@@ -107,9 +94,6 @@ class Copies:
         found = self.spans(names)
         return found[0] if found else None
 
-    def refresh(self, names: Iterable[str] | None = None) -> tuple[Dispatch, ...]:
-        return tuple(_dispatch(span) for span in self.spans(names))
-
     def left_over(self, graph: Graph) -> set[str]:
         """Parameters that an entry writes by other kernels than those that copy them."""
         updated = {
@@ -132,29 +116,4 @@ def has_room(lists: int, scalars: bool) -> bool:
     return lists + scalars < MAX_BINDINGS
 
 
-def _dispatch(span: Span) -> Dispatch:
-    gpu = _kernel(span, VECTOR)
-    grid = grid_of(-(-span.words // VECTOR // WORKGROUP))
-    shows = (f"{span.buffer}, words {span.start} to {span.end}", "the same as f16")
-    return Dispatch(
-        LABEL, (span.region, span.copy), {GPU: Launch(gpu, grid)}, shows, _kernel(span, 1)
-    )
-
-
-def _kernel(span: Span, width: int) -> Kernel:
-    size = span.words // width
-    word, half = ("vec4f", "vec4h") if width == VECTOR else ("f32", "f16")
-    grid = grid_of(-(-size // WORKGROUP))
-    copy = statements(f"y0[i] = {half}(x0[i]);")
-    holes = {"INDEX": thread_index(grid, WORKGROUP), "BODY": copy}
-    return Kernel(
-        "update",
-        (Binding("x0", word, size, written=False), Binding("y0", half, size, written=True)),
-        (("SIZE", size), ("WORKGROUP", WORKGROUP)),
-        page("update", {"four": width == VECTOR}, holes),
-        functions=(),
-        workgroup=(WORKGROUP, 1, 1),
-    )
-
-
-__all__ = ["COPIES", "Copies", "Span", "has_room", "master"]
+__all__ = ["COPIES", "LABEL", "Copies", "Span", "has_room", "master"]

@@ -1,6 +1,7 @@
 """Optimizer steps: all tensors of a run at once, four words of their arenas per thread.
 
-The twin takes one word per thread, because neighbouring threads are lanes of its vectors.
+The twin takes one word per thread, because neighbouring threads are lanes of its vectors. Beside
+them, what copies parameters as f16, and what advances the counter of a loop.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from wgcc.kernel.build import all_of, expression, functions, let, statements, u3
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Assign, Binary, Element, Expr, Let, Name
 from wgcc.passes.updates import form_of, lists_of, scalars_of
+from wgcc.schedule.codegen.bindings import shown_as
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.limits import grid_of, thread_index
-from wgcc.schedule.copies import has_room
-from wgcc.schedule.fuse.fuse import Group
-from wgcc.schedule.kernel import Launch, Place
+from wgcc.schedule.copies import LABEL, Span, has_room
+from wgcc.schedule.fuse.group import Group
+from wgcc.schedule.kernel import GPU, Binding, Dispatch, Kernel, Launch, Place
 from wgcc.schedule.kernels.context import Context, GroupCode
+from wgcc.schedule.kernels.render import page
 
 WORKGROUP = 256
 VECTOR = 4
@@ -103,3 +106,43 @@ def _rounded(place: Place) -> int:
     Tensors start on boundaries and buffers end on 16 bytes.
     """
     return place.count if place.buffer == SCALARS else -(-place.count // VECTOR) * VECTOR
+
+
+def refreshed(spans: Iterable[Span]) -> tuple[Dispatch, ...]:
+    """Dispatches that copy parameters again, after something else than an update wrote them."""
+    return tuple(map(_refresh, spans))
+
+
+def _refresh(span: Span) -> Dispatch:
+    grid = grid_of(-(-span.words // VECTOR // WORKGROUP))
+    shows = (f"{span.buffer}, words {span.start} to {span.end}", "the same as f16")
+    launch = Launch(_copying(span, VECTOR), grid)
+    return Dispatch(LABEL, (span.region, span.copy), {GPU: launch}, shows, _copying(span, 1))
+
+
+def _copying(span: Span, width: int) -> Kernel:
+    size = span.words // width
+    word, half = ("vec4f", "vec4h") if width == VECTOR else ("f32", "f16")
+    index = thread_index(grid_of(-(-size // WORKGROUP)), WORKGROUP)
+    copy = statements(f"y0[i] = {half}(x0[i]);")
+    return Kernel(
+        "update",
+        (Binding("x0", word, size, written=False), Binding("y0", half, size, written=True)),
+        (("SIZE", size), ("WORKGROUP", WORKGROUP)),
+        page("update", {"four": width == VECTOR}, {"INDEX": index, "BODY": copy}),
+        functions=(),
+        workgroup=(WORKGROUP, 1, 1),
+    )
+
+
+def counter_code(group: Group, context: Context) -> GroupCode:
+    root = group.roots[0]
+    emitter = Emitter(context.inlined, context.bindings())
+    place, shown = context.place(root.output), shown_as(root.output)
+    name = emitter.bindings.use(place, "u32", "y", shown, written=True)
+    word = Element(Name(name), expression("0"))
+    step = int(root.attrs.get("next", 0))
+    moved = Binary("+" if step > 0 else "-", word, u32(1))
+    body = (Assign(word, moved if step else u32(int(root.attrs["start"]))),)
+    launch = context.launch_threads(emitter, body, threads=1, workgroup=1)
+    return context.code(launch, launch)
