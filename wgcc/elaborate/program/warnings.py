@@ -11,21 +11,25 @@ from wgcc.elaborate.builtins import BUILTINS
 from wgcc.elaborate.declarations.optimizers import listing
 from wgcc.elaborate.tracing.context import Context, Minimized
 from wgcc.elaborate.tracing.values import (
+    BUILT_IN,
     LoadedFile,
     OptimizerValue,
 )
 from wgcc.errors import Span
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ir.state_names import AVERAGE
+from wgcc.paths import data_dir
 from wgcc.syntax import ast
 from wgcc.syntax.tree_text import walk
 
 
 def warn_of_names(context: Context, file: LoadedFile) -> None:
     """For a file of the user without errors."""
+    own = file.path != (data_dir("grammar") / BUILT_IN).resolve()
     for piece in walk(file.tree):
         if isinstance(piece, ast.Function):
-            _report_hidden(context, piece)
+            if own:
+                _report_hidden(context, piece)
             _report_locals(context, piece)
         elif isinstance(piece, ast.Test):
             _report_locals(context, piece)
