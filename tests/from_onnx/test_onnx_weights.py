@@ -155,7 +155,7 @@ def test_patches_stay_stored_as_they_are(tmp_path: Path) -> None:
     ]
     text = imported(tmp_path, nodes, {"x": [2, 3, 6, 6]}, held).written.text
     predict = text.partition("entry train")[0]
-    assert predict.count("rearrange(") == 1 and "[2, 9, 8])" in predict
+    assert predict.count("rearrange(") == 1 and "[batch, 9, 8])" in predict
 
 
 def test_names_for_what_is_used_once_or_taken_apart(tmp_path: Path) -> None:

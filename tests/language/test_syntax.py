@@ -12,10 +12,9 @@ import pytest
 
 import golden
 from adapters import ROOT
-from wgcc import user_cache
-from wgcc.errors import Diagnostics, Source
-from wgcc.errors_text import render_run
-from wgcc.paths import data_dir
+from wgcc import files
+from wgcc.errors import Diagnostics, Source, render_run
+from wgcc.files import data_dir
 from wgcc.syntax import ast
 from wgcc.syntax.explain import affected_lines
 from wgcc.syntax.grammar import grammar
@@ -361,26 +360,26 @@ def test_random_characters_never_raise() -> None:
 
 def test_a_damaged_cache_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    user_cache.keep_cached("key", b"tables")
-    assert user_cache.read_cached("key") == b"tables"
+    files.keep_cached("key", b"tables")
+    assert files.read_cached("key") == b"tables"
     kept = tmp_path / "wgcc" / "key"
     kept.write_bytes(kept.read_bytes()[:-1])
-    assert user_cache.read_cached("key") is None
-    assert user_cache.read_cached("other") is None
+    assert files.read_cached("key") is None
+    assert files.read_cached("other") is None
 
 
 def test_a_cache_that_others_may_write_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    user_cache.keep_cached("key", b"tables")
+    files.keep_cached("key", b"tables")
     (tmp_path / "wgcc").chmod(0o777)
-    assert user_cache.read_cached("key") is None
+    assert files.read_cached("key") is None
 
 
 def test_no_cache_folder_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
-    user_cache.keep_cached("key", b"tables")
-    assert user_cache.read_cached("key") is None
+    files.keep_cached("key", b"tables")
+    assert files.read_cached("key") is None

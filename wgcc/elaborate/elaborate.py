@@ -36,14 +36,14 @@ def elaborate(
     root: str | Path | Source,
     diagnostics: Diagnostics,
     *,
-    sizes: Mapping[str, int] | None = None,
+    sizes: Mapping[str, float] | None = None,
     model: str | None = None,
     seed: int | None = None,
     strict_dims: bool = False,
 ) -> Program | None:
     """The program of one model of a file: the one called `model`, or the only one.
 
-    None if there are errors. `sizes` are values for dims; `seed` overrides the model's own.
+    None if there are errors. `sizes` are for dims and consts; `seed` overrides the model's own.
     """
     programs = check(root, diagnostics, sizes=sizes, seed=seed, strict_dims=strict_dims)
     if diagnostics.errors:
@@ -64,7 +64,7 @@ def check(
     root: str | Path | Source,
     diagnostics: Diagnostics,
     *,
-    sizes: Mapping[str, int] | None = None,
+    sizes: Mapping[str, float] | None = None,
     seed: int | None = None,
     prepare: Prepare | None = None,
     strict_dims: bool = False,
@@ -97,7 +97,7 @@ def check(
 def load(
     root: str | Path | Source,
     diagnostics: Diagnostics,
-    sizes: Mapping[str, int],
+    sizes: Mapping[str, float],
     strict_dims: bool = False,
 ) -> tuple[Context, Loader, LoadedFile]:
     """A file with all it imports, declared, and the context in which its models are traced."""
@@ -128,7 +128,7 @@ def _refuse_unused_sizes(loader: Loader, file: LoadedFile) -> None:
             continue
         near = did_you_mean(name, file.places)
         advice = f"; did you mean {near[0]}?" if near else ""
-        raise WgError(f"there is no dim {name} to set in {file.source.name}{advice}")
+        raise WgError(f"there is no dim or const {name} to set in {file.source.name}{advice}")
 
 
 def _name(root: str | Path | Source) -> str:
@@ -137,7 +137,7 @@ def _name(root: str | Path | Source) -> str:
 
 def trace_again(
     root: str | Path | Source,
-    sizes: Mapping[str, int],
+    sizes: Mapping[str, float],
     model: str,
     entry: str,
     literal: tuple[int, int] | None = None,

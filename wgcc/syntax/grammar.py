@@ -23,9 +23,8 @@ from lark import exceptions
 from lark.lexer import LexerThread
 
 from wgcc.errors import Diagnostics, Source, Span
-from wgcc.paths import data_dir
+from wgcc.files import data_dir, keep_cached, read_cached
 from wgcc.syntax.tokens import RawNode, Token, words
-from wgcc.user_cache import keep_cached, read_cached
 
 END = "$END"
 

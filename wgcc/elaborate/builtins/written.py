@@ -14,7 +14,7 @@ from wgcc.elaborate.tracing.arguments import Arguments, BoundArgs, BuiltinFuncti
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import BUILT_IN, AnyValue
 from wgcc.errors import Span
-from wgcc.paths import data_dir
+from wgcc.files import data_dir
 
 _HEADER = re.compile(r"^fn ([a-z]\w*)(?:\[\w+\])?\((.*?)\) (?:->|=|\{)", re.MULTILINE | re.DOTALL)
 # A parameter: its name, its type, and its default.

@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping
 from math import sqrt
 
-from wgcc.effort import effort
 from wgcc.elaborate.declarations.constructors import gather_arguments
 from wgcc.elaborate.declarations.signatures import coerce
 from wgcc.elaborate.report import MOST_EFFORT, Stop
@@ -31,7 +30,7 @@ from wgcc.elaborate.tracing.values import (
     describe,
 )
 from wgcc.errors import Diagnostic, Span
-from wgcc.evaluate import evaluate
+from wgcc.evaluate import effort, evaluate
 from wgcc.ir.dtypes import FLOATS, LARGEST_FLOAT
 from wgcc.ir.program import Init
 from wgcc.lazy_numpy import np
@@ -41,14 +40,14 @@ from wgcc.syntax.tree_text import walk
 LARGEST_DIM = 2**31 - 1
 
 
-def declare_dim(context: Context, decl: ast.DimDecl, given: int | None = None) -> AnyValue:
+def declare_dim(context: Context, decl: ast.DimDecl, given: float | None = None) -> AnyValue:
     """The size of a `dim`; `given` (by `--set`) overrides the declaration."""
     name, report = decl.name.text, context.report
     if given is None and decl.value is None:
         problem = report.error("WG0205", f"dim `{name}` has no value", decl.name)
         problem.help(f"give it one here, or build with `--set {name}=...`")
         return FAILED
-    value = Dim.literal(given) if given is not None else _written(context, decl)
+    value = _literal(given) if given is not None else _written(context, decl)
     if isinstance(value, Failed):
         return FAILED
     at = decl.name if decl.value is None or given is not None else decl.value
@@ -69,11 +68,18 @@ def declare_dim(context: Context, decl: ast.DimDecl, given: int | None = None) -
     return Dim.declared(name, value.size, f"{span.source.name}:{span.start}")
 
 
-def declare_const(context: Context, decl: ast.Const) -> AnyValue:
+def declare_const(context: Context, decl: ast.Const, given: float | None = None) -> AnyValue:
+    """The value of a `const`; `given` (by `--set`) overrides a number."""
     value = context.value(decl.value)
     if isinstance(value, Failed):
         return FAILED
     value = context.read(value)
+    if given is not None:
+        if not isinstance(value, (Dim, Number)):
+            text = f"`{decl.name.text}` cannot be set: it is {describe(value)}, not a number"
+            context.report.error("WG0221", text, decl.value)
+            return FAILED
+        value = Number(float(given)) if isinstance(value, Number) else _literal(given)
     if decl.type is not None:
         try:
             return coerce(context, value, decl.type, decl.value, f"`{decl.name.text}`")
@@ -84,6 +90,10 @@ def declare_const(context: Context, decl: ast.Const) -> AnyValue:
         context.report.error("WG0221", text, decl.value)
         return FAILED
     return value
+
+
+def _literal(given: float) -> Dim | Number:
+    return Dim.literal(int(given)) if float(given).is_integer() else Number(given)
 
 
 def check_assertion(context: Context, node: ast.Assert) -> None:

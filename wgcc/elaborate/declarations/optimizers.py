@@ -28,8 +28,8 @@ from wgcc.elaborate.tracing.values import (
 )
 from wgcc.errors import Diagnostic
 from wgcc.ir.dtypes import FLOATS
+from wgcc.ir.places import STEP, OptimizerState
 from wgcc.ir.program import Init
-from wgcc.ir.state_names import STEP, OptimizerState
 from wgcc.ops.optimizers import OPTIMIZERS
 from wgcc.ops.optimizers.kind import GROUP_SETTINGS, SETTINGS, OptimizerKind
 from wgcc.syntax import ast

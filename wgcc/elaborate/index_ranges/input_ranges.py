@@ -33,9 +33,8 @@ from wgcc.elaborate.index_ranges.preimages import (
 )
 from wgcc.elaborate.report import Report
 from wgcc.errors import Span
-from wgcc.ir.builder import Builder
 from wgcc.ir.dtypes import NARROW_INTEGERS
-from wgcc.ir.graph import INTEGERS, Graph, Node, RangeCheck, RangeGuard, TensorType, Value
+from wgcc.ir.graph import INTEGERS, Builder, Graph, Node, RangeCheck, RangeGuard, TensorType, Value
 from wgcc.ir.loops import all_names
 from wgcc.ops import infer_types
 from wgcc.ops.formula import Term

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 
-from wgcc.effort import effort
 from wgcc.elaborate.declarations.constants import report_failed_assertion
 from wgcc.elaborate.declarations.layers import instantiate
 from wgcc.elaborate.declarations.signatures import ANY_FLOAT, dim_of, dtype_of
@@ -37,7 +36,7 @@ from wgcc.elaborate.tracing.values import (
     Tensor,
     TupleValue,
 )
-from wgcc.evaluate import evaluate
+from wgcc.evaluate import effort, evaluate
 from wgcc.ir.graph import FLOATS, INTEGERS, Graph, TensorType, Value
 from wgcc.lazy_numpy import Array
 from wgcc.syntax import ast
@@ -209,7 +208,7 @@ def _drawing_effort(context: Context, value: Value) -> int:
 
 def _initial_values(context: Context, value: Value) -> Array:
     # Imported here: numpy is not needed to compile a model.
-    from wgcc_runtime.initial import initial_values
+    from wgcc_runtime.drawn import initial_values
 
     parts = context.parts
     ref: ParamRef | StateRef | None

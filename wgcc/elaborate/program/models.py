@@ -39,8 +39,8 @@ from wgcc.elaborate.tracing.values import (
 from wgcc.errors import Span
 from wgcc.ir.dtypes import FLOATS
 from wgcc.ir.graph import Graph, TensorType
+from wgcc.ir.places import AVERAGE, DRAWS_STATE, SEED_STATE
 from wgcc.ir.program import Init, Program, Tensor
-from wgcc.ir.state_names import AVERAGE, DRAWS_STATE, SEED_STATE
 from wgcc.syntax import ast
 from wgcc.tokens.token_file import TokenFile
 

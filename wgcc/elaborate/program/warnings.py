@@ -16,9 +16,9 @@ from wgcc.elaborate.tracing.values import (
     OptimizerValue,
 )
 from wgcc.errors import Span
+from wgcc.files import data_dir
 from wgcc.ir.graph import Graph, Node, Value
-from wgcc.ir.state_names import AVERAGE
-from wgcc.paths import data_dir
+from wgcc.ir.places import AVERAGE
 from wgcc.syntax import ast
 from wgcc.syntax.tree_text import walk
 

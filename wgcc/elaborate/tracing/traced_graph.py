@@ -10,8 +10,7 @@ from typing import Any
 from wgcc.elaborate.index_ranges.input_ranges import Lookup
 from wgcc.elaborate.tracing.dims import SAME, Dim, compare, sizes_of
 from wgcc.elaborate.tracing.values import ParamRef, StateRef, Tensor
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Graph, Node, Rows, TensorType, Value
+from wgcc.ir.graph import Builder, Graph, Node, Rows, TensorType, Value
 from wgcc.ir.loops import bodies, loop_of
 from wgcc.ops import infer_types
 from wgcc.ops.markers import DIFFERENTIATING
