@@ -158,7 +158,7 @@ def trace_again(
         return None
     if graph is None or diagnostics.errors:
         return None
-    return replace(graph, choices=tuple(context.choices))
+    return graph.with_facts(choices=tuple(context.choices))
 
 
 def _with_rows(definition: LayerDefinition, entry: str, old: int, new: int) -> LayerDefinition:

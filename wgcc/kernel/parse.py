@@ -85,7 +85,7 @@ _GENERIC = ("vec2", "vec3", "vec4", "array", "bitcast", "atomic", "var")
 
 def long_type(kind: str) -> str:
     """`array<vec4<f32>, 8>` for `array<vec4f, 8>`."""
-    return re.sub(r"\bvec[234][fhiu]\b", lambda match: _SHORT[match[0]], kind)
+    return re.sub(r"\bvec[234][fhiu]\b", lambda match: SHORT_VECTORS[match[0]], kind)
 
 
 class _Parser:

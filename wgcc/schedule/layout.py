@@ -2,7 +2,7 @@
 
 f16 copies of weights, for a model of `precision = f16`: products read two bytes of each.
 
-Parameters themselves stay f32. Their copies have the same order in an arena of halves, so that the
+Parameters themselves stay f32. Their copies have the same order in an arena of f16, so that the
 kernel of an update writes both. Whatever else changes a parameter is followed by `refresh`: at the
 end of an entry, and in runtimes after they have written parameters. The twin has no copies: there
 `params` itself is bound.
@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from wgcc.ir.graph import Graph
-from wgcc.ir.places import Buffers, Place
+from wgcc.ir.graph import Constant, Graph
+from wgcc.ir.places import Buffers, Place, ceil_div, round_up, span
 from wgcc.ir.program import Ports, Program, port_keys
 from wgcc.kernel.build import statements
-from wgcc.passes.dataflow import form_of, is_update, lists_of, replaced_by
+from wgcc.passes.dataflow import form_of, is_update, lists_of, partners, replaced_by
 from wgcc.passes.lay_out import PARAMS, beside, buffers_of
 from wgcc.schedule.codegen.limits import grid_of, thread_index
 from wgcc.schedule.kernel import (
@@ -57,6 +57,39 @@ def holds_gradients(buffer: str) -> bool:
     return buffer == GRADS or buffer.startswith(f"{GRADS}.")
 
 
+def constant_places(graph: Graph, layout: Layout) -> dict[str, Place]:
+    """Constants of equal content share a place, whatever entry they belong to."""
+    places = {}
+    for constant in graph.constants:
+        key = constant_key(constant)
+        if key not in layout.places:
+            layout.places[key] = layout.buffers.tensor(CONSTANTS, "constant", constant.value.type)
+        places[constant.value.name] = layout.places[key]
+    return places
+
+
+def constant_key(constant: Constant) -> str:
+    """Names its content; words and bytes are different, even where they are equal bits."""
+    unit = "bytes" if constant.value.type.is_packed else "words"
+    return f"{CONSTANTS}/{unit}/{constant.words.hex()}"
+
+
+def arena_places(graph: Graph, layout: Layout, places: dict[str, Place]) -> dict[str, Place]:
+    """Gradients are stored in their arena, and what an update makes replaces the old content."""
+    owners, places = partners(graph), dict(places)
+    for node in graph.nodes:
+        if is_update(node):
+            for value in lists_of(node).get("g", ()):
+                places.setdefault(value.name, layout.gradient(owners[value.name]))
+            places |= {new: places[old.name] for new, old in replaced_by(node).items()}
+        if node.op == "flat":
+            for value in node.inputs:
+                places.setdefault(value.name, layout.gradient(owners[value.name]))
+            parts = [places[value.name] for value in node.inputs]
+            places[node.output.name] = span(parts)
+    return places
+
+
 COPIES = "copies"
 # Words of parameters whose copies start on a boundary for binding.
 STEP = 2 * ALIGNMENT
@@ -82,7 +115,7 @@ class Span:
     def of(cls, places: Collection[Place]) -> Span:
         start = min(place.offset for place in places) // STEP * STEP
         end = max(place.offset + place.count for place in places)
-        return cls(next(iter(places)).buffer, start, -(-end // VECTOR) * VECTOR)
+        return cls(next(iter(places)).buffer, start, round_up(end, VECTOR))
 
     @property
     def words(self) -> int:
@@ -114,7 +147,7 @@ class Copies:
     def place(self, name: str) -> Place:
         """Of a copy. Kernels bind an earlier boundary, if its own start is none."""
         place = self.masters[name]
-        count = -(-place.count // 2) * 2
+        count = round_up(place.count, 2)
         buffer = COPIES + place.buffer.removeprefix(PARAMS)
         own = Place(buffer, place.offset // 2, count, half=True)
         before = place.offset % STEP
@@ -163,7 +196,7 @@ def has_room(lists: int, scalars: bool) -> bool:
 
 def _dispatch(span: Span) -> Dispatch:
     gpu = _kernel(span, VECTOR)
-    grid = grid_of(-(-span.words // VECTOR // WORKGROUP))
+    grid = grid_of(ceil_div(span.words, VECTOR * WORKGROUP))
     shows = (f"{span.buffer}, words {span.start} to {span.end}", "the same as f16")
     return Dispatch(
         LABEL, (span.region, span.copy), {GPU: Launch(gpu, grid)}, shows, _kernel(span, 1)
@@ -173,7 +206,7 @@ def _dispatch(span: Span) -> Dispatch:
 def _kernel(span: Span, width: int) -> Kernel:
     size = span.words // width
     word, half = ("vec4f", "vec4h") if width == VECTOR else ("f32", "f16")
-    grid = grid_of(-(-size // WORKGROUP))
+    grid = grid_of(ceil_div(size, WORKGROUP))
     copy = statements(f"y0[i] = {half}(x0[i]);")
     holes = {"INDEX": thread_index(grid, WORKGROUP), "BODY": copy}
     return Kernel(

@@ -162,7 +162,7 @@ def warn_of_training(
 
 def _should_train(context: Context, entry: ast.Function, graphs: Mapping[str, Graph]) -> bool:
     graph = graphs.get(entry.name.text)
-    if graph is None or graph.trains or not context.parts.optimizers:
+    if graph is None or graph.entry.trains or not context.parts.optimizers:
         return False
     name = entry.name.text
     return name in TRAINING or (name.startswith("train") and not context.parts.minimized)
