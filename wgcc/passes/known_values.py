@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, isnan
 
-from wgcc.effort import nodes_effort
-from wgcc.evaluate import as_held, evaluate, to_words
+from wgcc.evaluate import as_held, evaluate, nodes_effort, to_words
 from wgcc.ir.dtypes import LARGEST_FLOAT
 from wgcc.ir.graph import FLOATS, INTEGERS, Builder, Graph, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np

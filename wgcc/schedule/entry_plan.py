@@ -96,13 +96,12 @@ def entry_text(plan: EntryPlan) -> Iterator[str]:
 
 
 def _dispatch_text(plan: EntryPlan) -> Iterator[str]:
-    """Which template each kernel is made from, and its grid."""
+    """The page that each kernel is made from, and its grid."""
     for number, dispatch in enumerate(plan.dispatches.dispatches if plan.dispatches else ()):
         launch = dispatch.launches[GPU]
         sizes = (launch.grid, launch.kernel.workgroup)
         grid, threads = (" × ".join(map(str, size)) for size in sizes)
-        template = launch.kernel.template.partition(".")[0]
-        yield f"dispatch {number} {dispatch.label}: {template}"
+        yield f"dispatch {number} {dispatch.label}: {launch.kernel.page}"
         yield f"  on {grid} workgroups of {threads} threads"
 
 
