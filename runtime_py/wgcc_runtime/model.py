@@ -19,6 +19,7 @@ from wgcc_runtime.checkpoint import (
     save_checkpoint,
 )
 from wgcc_runtime.data import preparation as prepare
+from wgcc_runtime.entry_method import EntryMethod
 from wgcc_runtime.errors import WgccError, WgccWarning, did_you_mean
 from wgcc_runtime.forked import check_process
 from wgcc_runtime.halves import HalfSteps
@@ -29,7 +30,6 @@ from wgcc_runtime.tokens.of_model import WithTokens
 from wgcc_runtime.values import Words, without_moments, words_of
 
 if TYPE_CHECKING:
-    from wgcc_runtime.entry_method import EntryMethod
     from wgcc_runtime.history import History, Report
     from wgcc_runtime.parameters import Parameters
     from wgcc_runtime.timing import Profile
@@ -186,8 +186,6 @@ class Model(OpenedModel, WithTokens):
         if name not in self.plan.entries:
             known = did_you_mean(name, self.plan.entries)
             raise AttributeError(f"the model has no entry `{name}`{known}")
-        from wgcc_runtime.entry_method import EntryMethod
-
         return EntryMethod(self.plan.entries[name], self.call)
 
     def __dir__(self) -> Iterable[str]:
