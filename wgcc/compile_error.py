@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import html
 
-from wgcc.errors import WgError
-from wgcc.errors_text import render_run
+from wgcc.errors import WgError, render_run
 
 
 class CompileError(WgError):

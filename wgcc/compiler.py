@@ -17,16 +17,15 @@ from wgcc.bundle.folder import write_files
 from wgcc.bundle.plan import Plan, Planned, check_file_name, make_plan
 from wgcc.elaborate import elaborate, trace_again
 from wgcc.errors import Diagnostics, Source, WgError
+from wgcc.files import read_text
 from wgcc.ir.graph import Graph, Rows
 from wgcc.ir.program import Program
 from wgcc.lazy_numpy import Array
-from wgcc.passes.mark_remat import mark_remat
 from wgcc.passes.mark_rows import TraceAgain, mark_rows
 from wgcc.passes.pipeline import PREPARED, SIMPLIFIED, run_passes
-from wgcc.reading import read_text
-from wgcc.schedule.budget import REMAT_PARTS, Lowered, first_within
+from wgcc.passes.rematerialise import mark_remat
 from wgcc.schedule.kernel import Schedule
-from wgcc.schedule.raised_limits import RAISED, check_raised
+from wgcc.schedule.limits import RAISED, REMAT_PARTS, Lowered, check_raised, first_within
 from wgcc.schedule.schedule import schedule
 
 # Why a bundle has no twin.
@@ -60,7 +59,7 @@ class Compiled:
     ) -> dict[str, Content]:
         """The bundle's files. `weights` replaces first values, by parameter name.
 
-        `data` is what `wgcc.bundle.data_file.data_bytes` gives, for the page to train with.
+        `data` is what `wgcc.bundle.content.data_bytes` gives, for the page to train with.
         """
         source = self.source
         return bundle_files(self.planned, self.program, source.name, source.text, weights, data)

@@ -18,22 +18,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from wgcc.bundle.data_file import data_bytes
+from wgcc.bundle.content import data_bytes
 from wgcc.bundle.folder import write_files
 from wgcc.compile_error import CompileError
 from wgcc.compiler import Compiled, compile_file
-from wgcc.errors import Diagnostics, Source, WgError
-from wgcc.errors_text import render_run
+from wgcc.errors import Diagnostics, Source, WgError, render_run
+from wgcc.files import read_bytes, read_text
 from wgcc.live_settings import live_names, with_live_settings
-from wgcc.reading import read_bytes, read_text
 from wgcc.syntax import ast
 from wgcc.syntax.parser import parse
 from wgcc_runtime.copying import PLAN, Files, Origin
+from wgcc_runtime.drawn import checked_seed
 from wgcc_runtime.errors import WgccWarning
 from wgcc_runtime.loader import MAX_BYTES, open_machine, with_tokens
 from wgcc_runtime.model import Model
 from wgcc_runtime.plan import Plan, unchecked_plan
-from wgcc_runtime.threefry import checked_seed
 from wgcc_runtime.values import StartValues, without_moments
 
 # How many compiled programs a process keeps.

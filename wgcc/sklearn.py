@@ -141,8 +141,9 @@ class WgClassifier(ClassifierMixin, _WgEstimator):  # type: ignore[misc]
         return shares
 
     def predict(self, X: Any) -> Array:
-        chosen: Array = self.classes_[self._outputs(X).argmax(axis=1)]
-        return chosen
+        best = self._outputs(X).argmax(axis=1)
+        classes: Array = self.classes_[best]
+        return classes
 
 
 class WgRegressor(RegressorMixin, _WgEstimator):  # type: ignore[misc]
@@ -157,4 +158,5 @@ class WgRegressor(RegressorMixin, _WgEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> Array:
-        return self._target.undo(self._outputs(X)[:, 0])
+        numbers = self._outputs(X)[:, 0]
+        return self._target.undo(numbers)

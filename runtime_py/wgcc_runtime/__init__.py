@@ -9,8 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from wgcc_runtime.data.preparation import Data
     from wgcc_runtime.data.read import read_data
-    from wgcc_runtime.data.result import Data
     from wgcc_runtime.early_stopping import EarlyStopping
     from wgcc_runtime.errors import WgccError, WgccWarning
     from wgcc_runtime.generating import generate
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 # The only place of the version: both Python packages and every bundle take it from here.
 __version__ = "0.2.0"
 
-# Imported at first use, so that the compiler can import `wgcc_runtime.initial` alone.
+# Imported at first use, so that the compiler can import `wgcc_runtime.drawn` alone.
 _MODULES = {
-    "Data": "data.result",
+    "Data": "data.preparation",
     "EarlyStopping": "early_stopping",
     "History": "history",
     "Model": "model",

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from wgcc_runtime.arrays import Array, as_array, convert_input, to_words
+from wgcc_runtime.drawn import random_words
 from wgcc_runtime.errors import WgccError, did_you_mean
 from wgcc_runtime.frames import column_list, column_names
 from wgcc_runtime.plan import Entry
-from wgcc_runtime.threefry import random_words
 
 Batch = dict[str, Array]
 # What becomes of the rows after the last full batch: they are left out, or repeated.

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from wgcc_runtime.bundle_files import MAX_KERNEL_BYTES, MAX_TWIN_BYTES, Read
-from wgcc_runtime.data.bundle_data import FILE as DATA
-from wgcc_runtime.data.bundle_data import MAX_BYTES as MAX_DATA_BYTES
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan import MAX_PLAN_BYTES, Plan
+from wgcc_runtime.values import FILE as DATA
+from wgcc_runtime.values import MAX_BYTES as MAX_DATA_BYTES
 
 if TYPE_CHECKING:
     from wgcc_runtime.model import Model

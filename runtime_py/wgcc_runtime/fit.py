@@ -12,8 +12,8 @@ from wgcc_runtime.arrays import Array
 from wgcc_runtime.batches import DROP, FILL, Length, Source, open_source
 from wgcc_runtime.checkpoint import Checkpoint
 from wgcc_runtime.data.known_classes import names_alone
-from wgcc_runtime.data.preparation import Preparation
-from wgcc_runtime.data.result import Data
+from wgcc_runtime.data.preparation import Data, Preparation
+from wgcc_runtime.drawn import checked_seed
 from wgcc_runtime.early_stopping import EarlyStopping
 from wgcc_runtime.errors import WgccError, did_you_mean
 from wgcc_runtime.evaluation import make_evaluation
@@ -25,7 +25,6 @@ from wgcc_runtime.recovery import Recovery
 from wgcc_runtime.replace_file import check_replaceable
 from wgcc_runtime.runner import is_scalar
 from wgcc_runtime.schedule import counted, make_schedule
-from wgcc_runtime.threefry import checked_seed
 from wgcc_runtime.training_loop import Callback, Place, TrainingLoop
 from wgcc_runtime.weights import cannot_write
 

@@ -10,11 +10,11 @@ import numpy as np
 from wgcc_runtime.arrays import Array, as_array
 from wgcc_runtime.batches import FILL, Length
 from wgcc_runtime.data.form import form_of
-from wgcc_runtime.data.result import Data
+from wgcc_runtime.data.preparation import Data
+from wgcc_runtime.drawn import random_words
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.frames import is_frame
 from wgcc_runtime.plan import Entry, Plan, Tensor
-from wgcc_runtime.threefry import random_words
 
 
 def paired(plan: Plan, entry: Entry, batches: Any, y: Any) -> Any:

@@ -9,22 +9,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from wgcc_runtime.bundle_files import Read, open_bundle, read_kernel, read_subgroups, read_twin
+from wgcc_runtime.bundle_files import (
+    Read,
+    guard_wgsl,
+    open_bundle,
+    read_kernel,
+    read_subgroups,
+    read_twin,
+)
 from wgcc_runtime.choice import WASM, choose
 from wgcc_runtime.copying import Origin
 from wgcc_runtime.device import DEFAULT_PROFILE, open_device
+from wgcc_runtime.drawn import checked_seed
 from wgcc_runtime.errors import WgccError, WgccWarning
-from wgcc_runtime.forked import check_process
 from wgcc_runtime.gpu_machine import GpuMachine
+from wgcc_runtime.interrupts import check_process
 from wgcc_runtime.machine import Machine
 from wgcc_runtime.model import Model
 from wgcc_runtime.plan import MAX_PLAN_BYTES, Kernel, Plan, read_plan, unchecked_plan
-from wgcc_runtime.thread_count import choose_threads
-from wgcc_runtime.threefry import checked_seed
 from wgcc_runtime.twin_form import check_twin_form
 from wgcc_runtime.values import OnBytes, StartValues
-from wgcc_runtime.wasm_machine import MOST_BYTES, WasmMachine
-from wgcc_runtime.wgsl_guard import guard_wgsl
+from wgcc_runtime.wasm_machine import MOST_BYTES, WasmMachine, choose_threads
 
 # What a bundle may allocate unless the caller allows more.
 MAX_BYTES = 8 << 30

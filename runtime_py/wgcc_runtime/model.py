@@ -19,13 +19,13 @@ from wgcc_runtime.checkpoint import (
     save_checkpoint,
 )
 from wgcc_runtime.data import preparation as prepare
+from wgcc_runtime.drawn import checked_seed
 from wgcc_runtime.entry_method import EntryMethod
 from wgcc_runtime.errors import WgccError, WgccWarning, did_you_mean
-from wgcc_runtime.forked import check_process
-from wgcc_runtime.halves import HalfSteps
+from wgcc_runtime.flight import HalfSteps
+from wgcc_runtime.interrupts import check_process
 from wgcc_runtime.opened_model import OpenedModel
 from wgcc_runtime.plan import Entry, Plan
-from wgcc_runtime.threefry import checked_seed
 from wgcc_runtime.tokens.of_model import WithTokens
 from wgcc_runtime.values import Words, without_moments, words_of
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from wgcc_runtime.entry_method import signature_text
 from wgcc_runtime.plan import Plan
-from wgcc_runtime.repeats import times_run
+from wgcc_runtime.plan_parts import times_run
 
 if TYPE_CHECKING:
     from wgcc_runtime.model import Model

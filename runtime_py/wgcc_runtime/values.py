@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from wgcc_runtime.arrays import Array, as_array, convert
-from wgcc_runtime.averages import names_averages, with_averages
 from wgcc_runtime.bundle_files import Folder, Read
-from wgcc_runtime.data.bundle_data import bundle_preparation
-from wgcc_runtime.data.preparation import KEY, Preparation, is_only_names
+from wgcc_runtime.data.form import EntryForm
+from wgcc_runtime.data.preparation import KEY, Data, Preparation, is_only_names
+from wgcc_runtime.drawn import initial_values
 from wgcc_runtime.errors import WgccError, did_you_mean
-from wgcc_runtime.initial import initial_values
 from wgcc_runtime.plan import Plan, Tensor
-from wgcc_runtime.weights import Facts, is_large, load_weights
+from wgcc_runtime.weights import Facts, is_large, load_weights, names_averages, with_averages
 
 SEED_STATE = "rng/seed"
 WEIGHTS = "weights.safetensors"
@@ -233,3 +232,31 @@ def _names(names: list[str]) -> str:
 def _drawn(tensor: Tensor, seed: int) -> Array:
     values = initial_values(tensor.init, tensor.shape, seed, tensor.name, tensor.dtype)
     return convert(values, tensor.dtype, f"initial values of `{tensor.name}`")
+
+
+FILE = "data.safetensors"
+MAX_BYTES = 256 << 20
+
+
+def bundle_preparation(read: Read) -> Preparation | None:
+    stored = _stored(read)
+    return stored[1] if stored else None
+
+
+def bundle_data(read: Read, entry: EntryForm) -> Data | None:
+    """The data for an entry; None if the bundle was built without."""
+    stored = _stored(read)
+    if stored is None or not set(entry.inputs) <= set(stored[0]):
+        return None
+    arrays, preparation = stored
+    found = {name: arrays[name] for name in entry.inputs}
+    rows = len(found[entry.rows[0]]) if entry.rows else 1
+    return Data(found, preparation, rows, entry.rows, own_scaling=preparation is not None)
+
+
+def _stored(read: Read) -> tuple[dict[str, Array], Preparation | None] | None:
+    data = read(FILE, MAX_BYTES)
+    if data is None:
+        return None
+    arrays, facts = load_weights(data)
+    return arrays, facts.get(KEY)

@@ -10,8 +10,7 @@ import pytest
 from adapters import ROOT
 from elaborated import problems, program
 from wgcc.elaborate import check, elaborate
-from wgcc.errors import Diagnostics, Source, WgError
-from wgcc.errors_text import render_run
+from wgcc.errors import Diagnostics, Source, WgError, render_run
 from wgcc.evaluate import Session
 from wgcc.ir.text import graph_text
 from wgcc.ir.verify import verify_program

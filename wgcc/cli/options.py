@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -57,6 +57,17 @@ def memory_size(ctx: click.Context, param: click.Parameter, value: str | None) -
 def model_file(command: Command) -> Command:
     file = click.Path(exists=True, dir_okay=False, path_type=Path)
     return click.argument("model_file", metavar="MODEL.wg", type=file)(command)
+
+
+def programs_in(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files themselves, and all .wg files inside folders."""
+    for path in paths:
+        inside = [path]
+        if path.is_dir():
+            inside = [file for file in sorted(path.rglob("*.wg")) if not file.is_dir()]
+        if not inside:
+            raise click.UsageError(f"there is no .wg file in {path}")
+        yield from inside
 
 
 def sizes_option(command: Command) -> Command:

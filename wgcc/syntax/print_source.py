@@ -128,11 +128,11 @@ def _arguments(arguments: Iterable[ast.Argument]) -> str:
 
 
 def _slice(node: ast.Slice) -> tuple[str, int]:
-    """`:`, `2 :`, `: 3`, `2 : 3`, `0 : 6 : 2`, `5 : : -1`."""
+    """`:`, `2 :`, `: 3`, `2 : 3`, `0 : 6 : 2`, `5 :: -1`."""
     parts = [expression_text(node.start)] if node.start is not None else []
     parts += [":", *([expression_text(node.stop)] if node.stop is not None else [])]
     parts += [":", expression_text(node.step)] if node.step is not None else []
-    return " ".join(parts), LOOSEST
+    return " ".join(parts).replace(": :", "::"), LOOSEST
 
 
 def _window(node: ast.Window) -> tuple[str, int]:

@@ -16,11 +16,11 @@ import numpy as np
 import wgcc_runtime
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.batches import ArraySource
-from wgcc_runtime.data.result import Data
+from wgcc_runtime.data.preparation import Data
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.evaluation import make_evaluation
 from wgcc_runtime.fit import training_entry
-from wgcc_runtime.halves import exchange_of
+from wgcc_runtime.flight import exchange_of
 from wgcc_runtime.model import Model
 from wgcc_runtime.plan import WORD, Entry, Plan, Tensor
 from wgcc_runtime.runner import is_scalar

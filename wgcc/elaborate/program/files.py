@@ -22,8 +22,7 @@ from wgcc.elaborate.tracing.values import (
     Scope,
 )
 from wgcc.errors import Diagnostic, Diagnostics, Source
-from wgcc.paths import data_dir
-from wgcc.reading import LARGEST_TEXT, Unreadable, read_text
+from wgcc.files import LARGEST_TEXT, Unreadable, data_dir, read_text
 from wgcc.syntax import ast
 from wgcc.syntax.parser import parse
 

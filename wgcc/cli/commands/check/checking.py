@@ -12,7 +12,7 @@ from wgcc.elaborate import check
 from wgcc.errors import Diagnostics, WgError
 from wgcc.ir.program import Program
 from wgcc.passes.autograd import autograd
-from wgcc.schedule.raised_limits import RAISED, check_raised
+from wgcc.schedule.limits import RAISED, check_raised
 
 
 @dataclass(slots=True)

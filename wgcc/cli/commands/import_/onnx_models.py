@@ -11,8 +11,14 @@ import click
 from wgcc.cli.options import Command
 from wgcc.cli.printing import plural, say, show_json
 from wgcc.errors import WgError
-from wgcc.from_onnx.classes import MOST_CLASSES, Classes
-from wgcc.from_onnx.training_options import LEARNING_RATE, LOSSES, RANK, Training
+from wgcc.from_onnx.training_options import (
+    LEARNING_RATE,
+    LOSSES,
+    MOST_CLASSES,
+    RANK,
+    Classes,
+    Training,
+)
 
 if TYPE_CHECKING:
     from wgcc.from_onnx.convert import Wishes

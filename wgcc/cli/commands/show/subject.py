@@ -10,9 +10,9 @@ from typing import Any
 
 from wgcc.compiler import Compiled, compile_program, read_program
 from wgcc.errors import Diagnostics, Source, WgError
+from wgcc.files import LARGEST_PLAN, LARGEST_TEXT, read_bytes, read_text
 from wgcc.ir.program import Program
 from wgcc.passes.pipeline import run_passes
-from wgcc.reading import LARGEST_PLAN, LARGEST_TEXT, read_bytes, read_text
 from wgcc.spelling import did_you_mean
 
 

@@ -16,7 +16,7 @@ from wgcc.cli.options import device_option, json_option, sizes_option
 from wgcc.cli.printing import say, show_json
 from wgcc.cli.progress import Loading
 from wgcc.errors import WgError
-from wgcc.reading import LARGEST_PLAN, read_bytes
+from wgcc.files import LARGEST_PLAN, read_bytes
 
 if TYPE_CHECKING:
     import wgcc_runtime
@@ -210,10 +210,9 @@ def _large_selftest(bundle: Path, sizes: dict[str, float]) -> dict[str, Any] | N
     path = bundle / raw["model"]["source"]
     if not path.is_file():
         return None
-    from wgcc.bundle.edited import as_built
-    from wgcc.bundle.initial_weights import InitialValues, read_weights
+    from wgcc.bundle.edited import as_built, check_same_model
+    from wgcc.bundle.emit import InitialValues, read_weights
     from wgcc.bundle.selftest import make_large_selftest
-    from wgcc.bundle.tuned import check_same_model
     from wgcc.compiler import compile_file
 
     again = compile_file(
@@ -230,7 +229,7 @@ def _large_selftest(bundle: Path, sizes: dict[str, float]) -> dict[str, Any] | N
 def _on_web(stack: str, bundle: Path, device: str | None, profile: str | None) -> dict[str, Any]:
     """On WebGPU as the platform has it; with `device` wasm, the twin in JavaScript."""
     from wgcc.cli.commands.verify.stacks import run_on
-    from wgcc.paths import data_dir
+    from wgcc.files import data_dir
     from wgcc_runtime.device import uses_subgroups
 
     job = data_dir("runtime_js") / "stacks" / "selftest.js"
