@@ -12,8 +12,7 @@ from wgcc.errors import Diagnostics, Source
 from wgcc.syntax import ast
 from wgcc.syntax.parser import parse
 from wgcc.syntax.print_source import expression_text, print_source
-from wgcc.syntax.rewrite import form
-from wgcc.syntax.templates import NOWHERE, filled, parsed, template, tree_of
+from wgcc.syntax.templates import NOWHERE, filled, form, parsed, template, tree_of
 
 FOLDERS = ("grammar/std", "examples", "tests/importing", "tests/filetests")
 
@@ -75,7 +74,7 @@ def test_parentheses_are_for_readers() -> None:
     wanted = {
         "(a * b) @ c": "(a * b) @ c", "a @ b @ c": "a @ b @ c", "(a @ b) / 3.0": "(a @ b) / 3.0",
         "a + (b * c)": "a + b * c", "(a - b) - c": "a - b - c", "a - (b - c)": "a - (b - c)",
-        "(-a) ** 2": "(-a) ** 2", "x[2 :, : 3, ::2, i +: 4]": "x[2 :, : 3, : : 2, i +: 4]",
+        "(-a) ** 2": "(-a) ** 2", "x[2 :, : 3, ::2, i +: 4]": "x[2 :, : 3, :: 2, i +: 4]",
     }  # fmt: skip
     for source, text in wanted.items():
         assert expression_text(template(source)) == text

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,8 @@ from wgcc.cli.commands.show.subject import Subject
 from wgcc.compiler import Compiled, compile_program
 from wgcc.errors import Diagnostics, Source
 from wgcc_runtime.plan import Twin, read_plan
-from wgcc_runtime.repeats import run_order, times_run
-from wgcc_runtime.thread_count import choose_threads
+from wgcc_runtime.plan_parts import run_order, times_run
+from wgcc_runtime.wasm_machine import choose_threads
 
 # A loop in a loop, which trains one parameter: a zero gives an infinity in its round.
 TRAIN = """
@@ -71,7 +70,7 @@ def write_web(found: Compiled, folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def training(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    graph = replace(read_graphs(TRAIN)["train"], trains=True)
+    graph = read_graphs(TRAIN)["train"].with_facts(trains=True)
     found = compile_program(Source("m.wg", ""), program_of(graph), Diagnostics())
     return write_web(found, tmp_path_factory.mktemp("loops") / "training")
 

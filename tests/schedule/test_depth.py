@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-import wgcc.schedule.memory.unfuse as apart
-import wgcc.schedule.schedule as scheduling
+import wgcc.schedule.memory.order as apart
+import wgcc.schedule.write_kernels as scheduling
 from adapters import NAMES, ROOT, request_device
 from deep_models import GPT as DEEP_GPT
 from deep_models import write
@@ -24,15 +24,13 @@ from executed_lines import executed_lines, growth
 from random_models.judge import judge
 from wgcc.compiler import Compiled, compile_file
 from wgcc.ir.graph import TensorType, Value
-from wgcc.ir.iteration_space import flat_space, reduction_space
+from wgcc.ir.index import flat_space, reduction_space
 from wgcc.kernel.tree import Module
-from wgcc.schedule.fuse.candidates import Candidates, falling
-from wgcc.schedule.fuse.precedence import Precedence
+from wgcc.schedule.fuse.group import Candidates, Precedence, falling
 from wgcc.schedule.kernel import ALIGNMENT, Binding, Dispatch, Kernel, Launch, Place
 from wgcc.schedule.kernels.repeated import Repeated, share_access
 from wgcc.schedule.memory.reuse import Arena, free_spans
-from wgcc.schedule.memory.slots import Life
-from wgcc.schedule.memory.timeline import Bits, Timeline
+from wgcc.schedule.memory.slots import Bits, Life, Timeline
 
 GPT = ROOT / "tests" / "bench" / "models" / "c.wg"
 DROPPING = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,13 +12,11 @@ from typing import Any
 from wgcc.errors import WgError
 from wgcc.from_onnx.context import Op
 from wgcc.from_onnx.control import CONTROL
-from wgcc.from_onnx.fold import fold
-from wgcc.from_onnx.infer import Environment, output_types, type_of, without_unread
-from wgcc.from_onnx.inner_graphs import count_uses
-from wgcc.from_onnx.microsoft import DOMAIN
+from wgcc.from_onnx.infer import RANDOM, Environment, fold, output_types, type_of, without_unread
+from wgcc.from_onnx.loops import count_uses
+from wgcc.from_onnx.microsoft.operators import DOMAIN
 from wgcc.from_onnx.model_file import initialisers
 from wgcc.from_onnx.names import one_line, scope_of, scopes_of, word
-from wgcc.from_onnx.noise import RANDOM
 from wgcc.from_onnx.problems import CannotImport, Problem
 from wgcc.from_onnx.rules import OWN_SHAPES, RULES
 from wgcc.from_onnx.values import (
@@ -30,7 +29,7 @@ from wgcc.from_onnx.values import (
     Writer,
     plain_order,
 )
-from wgcc.importing.onnx_stored import repeated_vectors, stored
+from wgcc.importing.onnx_weights import repeated_vectors, stored
 from wgcc.lazy_numpy import Array, np
 
 # A small file can ask for any amount of work, by loops in loops and functions of functions.
@@ -64,6 +63,8 @@ class Tracer:
     copies: Counter[str] = field(default_factory=Counter)
     # Random numbers are drawn in an inner graph.
     hidden_noise: bool = False
+    # How many rows the file fixes, and how many there are now.
+    rows: tuple[int, int] | None = None
 
     def walk(self, nodes: Any, values: dict[str, Operand]) -> None:
         for node in nodes:
@@ -99,6 +100,8 @@ class Tracer:
             return  # the node that makes it is a problem that is already known
         node = without_unread(self.environment, node, self.uses)
         inputs = [self.read(name, values) if name else None for name in node.input]
+        if node.op_type == "Reshape" and self.rows is not None:
+            inputs[1] = self.for_rows(inputs[0], inputs[1], *self.rows)
         folded = fold(self.environment, node, inputs)
         folded = folded if folded is not None else self.empty(node, inputs)
         if folded is not None:
@@ -120,6 +123,18 @@ class Tracer:
             return found
         self.copies[name] += 1
         return Constant(found.array, f"{name}:{self.copies[name]}")
+
+    def for_rows(
+        self, x: Operand | None, shape: Operand | None, fixed: int, rows: int
+    ) -> Operand | None:
+        """A shape that the file states for its own number of rows, for another one."""
+        if not isinstance(x, Value) or not isinstance(shape, Constant) or not shape.array.size:
+            return shape
+        first, *rest = map(int, shape.array)
+        is_joined = min(first, *rest, 1) > 0 and first % fixed == 0
+        if first == fixed or (is_joined and first * math.prod(rest) != math.prod(x.shape)):
+            return Constant(np.array([first // fixed * rows, *rest]))
+        return shape
 
     def weights(
         self, node: Any, inputs: list[Operand | None], folded: list[Constant]
@@ -256,11 +271,15 @@ def _text(value: Any) -> Any:
 
 
 def trace(
-    model: Any, fixed: Mapping[str, Array], keeps_batch_norm: bool = False
+    model: Any,
+    fixed: Mapping[str, Array],
+    keeps_batch_norm: bool = False,
+    rows: tuple[int, int] | None = None,
 ) -> tuple[Traced, list[Problem]]:
     """The graph of a model as statements, and what cannot be expressed.
 
-    `fixed` are inputs whose numbers are known.
+    `fixed` are inputs whose numbers are known; `rows`: how many rows the file fixes, and how many
+    its inputs have now.
     """
     traced = Traced()
     graph = model.graph
@@ -271,7 +290,7 @@ def trace(
     kinds = stored(graph, constants)
     writer = Writer(traced, shared, keeps_batch_norm=keeps_batch_norm, stored=kinds)
     scopes = scopes_of(graph.node)
-    tracer = Tracer(Environment(model), writer, uses, scopes=scopes, untied=untied)
+    tracer = Tracer(Environment(model), writer, uses, scopes=scopes, untied=untied, rows=rows)
     values: dict[str, Operand] = {name: Constant(held, name) for name, held in constants.items()}
     values |= {name: Constant(array) for name, array in fixed.items()}
     _note_wider_floats(traced, graph, constants)
@@ -291,7 +310,11 @@ def trace(
     tracer.walk(graph.node, values)
     for port in graph.output:
         found_output = values.get(port.name)
-        if found_output is not None and 0 in found_output.shape:
+        kind = port.type.WhichOneof("value")
+        if kind not in (None, "tensor_type"):
+            reason = f"it is no tensor, but of {kind}"
+            tracer.problems.append(Problem(port.name, "output", 0, reason))
+        elif found_output is not None and 0 in found_output.shape:
             tracer.problems.append(Problem(port.name, "output", 0, "it is empty"))
         elif found_output is not None:
             try:

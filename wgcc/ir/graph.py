@@ -8,13 +8,17 @@
 - A `Constant` is a tensor that was computed at compile time; its value is a source like an input.
 - Effects happen at the end of the entry only: `writes` says which parameter or state gets what.
 - Nothing here is ever changed in place: a pass returns a new graph.
+
+A `Builder` appends nodes to a graph under construction. Shape rules run there, so a badly typed
+node never exists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import wraps
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property, wraps
 from math import prod
 from typing import Any, TypeVar
 
@@ -110,12 +114,11 @@ class RangeCheck:
 
 @dataclass(frozen=True, slots=True)
 class RangeGuard:
-    """`flag` (u32) is 0, or says which check failed first: `checks[-flag]`.
+    """The check that failed first is `checks[-flag]`, if the graph's `range_flag` is not 0.
 
     `restored` names the parameters and state that a failed call may have changed.
     """
 
-    flag: Value
     checks: tuple[RangeCheck, ...]
     restored: tuple[str, ...] = ()
 
@@ -136,6 +139,28 @@ class Rows:
     decided_by: tuple[str, int] | None = None
     outputs: Mapping[str, str] = field(default_factory=dict)
     why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFacts:
+    """What the front end knows of an entry for its plan; bodies of loops have none of it.
+
+    - `ranges`: which numbers (low, high, one more or None) an integer input may hold, if the
+      program uses it as an index; `range_guard` checks the indices that this does not cover
+    - `any_floats`: the inputs that may hold NaN and infinity
+    - `trains`: it updates parameters from gradients; `inseparable` says what prevents that these
+      are all stored before an update uses one, if something does
+    - `rows`: what may be its rows; after `mark_rows`, at most one of them
+    - `choices`: known of graphs that are only traced to compare them
+    """
+
+    ranges: Mapping[str, tuple[int, int, int | None]] = field(default_factory=dict)
+    range_guard: RangeGuard | None = None
+    any_floats: frozenset[str] = frozenset()
+    trains: bool = False
+    inseparable: str = ""
+    rows: tuple[Rows, ...] = ()
+    choices: tuple[Choice, ...] = ()
 
 
 def once_per_graph(compute: Callable[[Graph], T]) -> Callable[[Graph], T]:
@@ -166,13 +191,8 @@ def _fact_name(compute: Callable[[Graph], Any]) -> str:
 class Graph:
     """One entry: its interface (`inputs`, `outputs`), the `params` and `state` it reads or writes.
 
-    `ranges` says which numbers (low, high, one more or None) an integer input may hold, if the
-    program uses it as an index; `range_guard` checks the indices that this does not cover.
-    `any_floats` are the inputs that may hold NaN and infinity.
-    `trains`: it updates parameters from gradients; `inseparable` says what prevents that these
-    are all stored before an update uses one, if something does. `rows` are what may be its rows;
-    after `mark_rows`, at most one of them. `choices` are known of graphs that are only traced for
-    it.
+    `range_flag` (u32) is 0, or says which index is out of range; `entry` has what else is known of
+    the entry, which passes need not look at.
     """
 
     name: str
@@ -183,14 +203,13 @@ class Graph:
     outputs: Mapping[str, Value] = field(default_factory=dict)
     writes: Mapping[str, Value] = field(default_factory=dict)
     constants: tuple[Constant, ...] = ()
-    ranges: Mapping[str, tuple[int, int, int | None]] = field(default_factory=dict)
-    any_floats: frozenset[str] = frozenset()
-    trains: bool = False
-    range_guard: RangeGuard | None = None
-    rows: tuple[Rows, ...] = ()
-    inseparable: str = ""
-    choices: tuple[Choice, ...] = ()
+    range_flag: Value | None = None
+    entry: EntryFacts = EntryFacts()
     _facts: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def with_facts(self, **facts: Any) -> Graph:
+        """The same graph with other facts of its entry."""
+        return replace(self, entry=replace(self.entry, **facts))
 
     @property
     def producers(self) -> Mapping[str, Node]:
@@ -211,13 +230,18 @@ class Graph:
     @property
     def results(self) -> tuple[Value, ...]:
         """Every value that is used outside: nodes that none of them depends on are dead."""
-        flags = [self.range_guard.flag] if self.range_guard else []
+        flags = [self.range_flag] if self.range_flag else []
         return (*self.outputs.values(), *self.writes.values(), *flags)
+
+
+def producers_of(nodes: Iterable[Node]) -> dict[str, Node]:
+    """The node that makes each value, by name; of a graph, ask for its `producers`."""
+    return {value.name: node for node in nodes for value in node.outputs}
 
 
 @once_per_graph
 def _producers(graph: Graph) -> Mapping[str, Node]:
-    return {value.name: node for node in graph.nodes for value in node.outputs}
+    return producers_of(graph.nodes)
 
 
 @once_per_graph
@@ -227,3 +251,78 @@ def _consumers(graph: Graph) -> Mapping[str, tuple[Node, ...]]:
         for value in dict.fromkeys(node.inputs):
             consumers.setdefault(value.name, []).append(node)
     return {name: tuple(nodes) for name, nodes in consumers.items()}
+
+
+InferTypes = Callable[[str, tuple[TensorType, ...], Attrs], tuple[TensorType, ...]]
+
+
+class Builder:
+    """`apply` adds one node; `span` is its place in the source, `prefix` that of its name."""
+
+    def __init__(self, infer: InferTypes, taken: Iterable[str] = ()) -> None:
+        self.nodes: list[Node] = []
+        self.span: Span | None = None
+        self.prefix = ""
+        self._infer = infer
+        self._reserved = taken
+        self._counts: dict[str, int] = {}
+
+    @cached_property
+    def _taken(self) -> set[str]:
+        """Made for the first new name: most rewrites of a large graph add no node."""
+        return set(self._reserved)
+
+    def inner(self) -> Builder:
+        """A builder of other nodes of the same entry, as the body of a loop: names differ."""
+        found = Builder(self._infer)
+        found.span, found.prefix = self.span, self.prefix
+        found._taken, found._counts = self._taken, self._counts
+        return found
+
+    def apply(self, op: str, *inputs: Value, name: str = "", **attrs: Any) -> Value:
+        """Add a node with one output and return its value."""
+        (value,) = self.apply_many(op, *inputs, names=(name,), **attrs)
+        return value
+
+    def apply_many(
+        self, op: str, *inputs: Value, names: tuple[str, ...] = (), **attrs: Any
+    ) -> tuple[Value, ...]:
+        """Add a node with any number of outputs."""
+        types = self._infer(op, tuple(value.type for value in inputs), attrs)
+        wanted = names if len(names) == len(types) else ("",) * len(types)
+        outputs = tuple(
+            Value(self.fresh(name or self._default_name(op)), type_)
+            for name, type_ in zip(wanted, types, strict=True)
+        )
+        self.nodes.append(Node(op, inputs, outputs, attrs, self.span))
+        return outputs
+
+    def constant(self, value: float | int | bool, dtype: str = "f32") -> Value:
+        return self.apply("const", value=value, dtype=dtype)
+
+    def zeros(self, like: Value) -> Value:
+        """A tensor of the type of `like`."""
+        zero = self.constant(0.0, like.dtype)
+        return self.apply("broadcast", zero, shape=like.shape) if like.shape else zero
+
+    @contextmanager
+    def at(self, span: Span | None, prefix: str) -> Iterator[None]:
+        """Nodes added inside belong to this source place and are named after `prefix`."""
+        saved = self.span, self.prefix
+        self.span, self.prefix = span, prefix
+        try:
+            yield
+        finally:
+            self.span, self.prefix = saved
+
+    def fresh(self, name: str) -> str:
+        """`name`, or `name_2`, `name_3`, … when it is taken; it is taken from now on."""
+        candidate = name
+        while candidate in self._taken:
+            self._counts[name] = self._counts.get(name, 1) + 1
+            candidate = f"{name}_{self._counts[name]}"
+        self._taken.add(candidate)
+        return candidate
+
+    def _default_name(self, op: str) -> str:
+        return f"{self.prefix}.{op}" if self.prefix else op

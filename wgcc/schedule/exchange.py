@@ -1,4 +1,4 @@
-"""Splits a training entry into two halves: up to its gradients, and what is done with them.
+"""Splits a training entry into two phases: up to its gradients, and what is done with them.
 
 Several machines that train one model average their gradients in between. Nothing is computed or
 stored differently for that: groups that use gradients run behind the last group that makes one.
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ir.places import Place, span
-from wgcc.passes.updates import adjacent, is_update, lists_of, partners
+from wgcc.passes.dataflow import adjacent, is_update, lists_of, partners
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.layout import holds_gradients
 
@@ -43,8 +43,8 @@ def _read_by_updates(graph: Graph) -> Iterator[Value]:
 
 
 def check_separable(graph: Graph, gradients: Mapping[str, Place]) -> None:
-    if graph.inseparable:
-        raise NotSeparable(graph.inseparable)
+    if graph.entry.inseparable:
+        raise NotSeparable(graph.entry.inseparable)
     made = graph.producers
     if not gradients:
         raise NotSeparable(NO_UPDATE)
@@ -137,13 +137,3 @@ def joined(places: Iterable[Place]) -> tuple[Place, ...]:
     """Places that follow each other as one; padding between gradients is zero."""
     runs = adjacent([(place, place) for place in set(places)])
     return tuple(span([place for place, _ in run]) for run in runs)
-
-
-__all__ = [
-    "NotSeparable",
-    "check_separable",
-    "counters_in_the_way",
-    "gradients_of",
-    "joined",
-    "separate",
-]

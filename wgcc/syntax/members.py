@@ -9,6 +9,8 @@ from wgcc.syntax import ast
 from wgcc.syntax.expressions import (
     Reading,
     arguments,
+    assertion,
+    block,
     expression,
     expressions,
     optional,
@@ -16,7 +18,6 @@ from wgcc.syntax.expressions import (
     strings,
     type_expression,
 )
-from wgcc.syntax.statements import assertion, block
 from wgcc.syntax.tokens import RawNode, Token, words
 
 # Rules without a block: if a repair inside is doubtful, the whole becomes `Broken`.
@@ -98,9 +99,16 @@ def _value_param(reading: Reading, node: RawNode) -> ast.ValueParam:
     return ast.ValueParam(
         reading.span(node),
         reading.identifier(name),
-        _type(reading, kind) or kind.rule.removeprefix("kind_"),
+        _choice(reading, kind) or _type(reading, kind) or kind.rule.removeprefix("kind_"),
         optional(reading, default),
     )
+
+
+def _choice(reading: Reading, node: RawNode) -> ast.Choice | None:
+    if node.rule != "choice":
+        return None
+    words = [token for token in node.children if token.type == "STRING"]
+    return ast.Choice(reading.span(node), strings(reading, words))
 
 
 def _type(reading: Reading, node: RawNode | None) -> ast.TypeExpr | ast.TupleType | None:

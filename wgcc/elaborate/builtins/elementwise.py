@@ -1,4 +1,8 @@
-"""Functions that work element by element: `exp … expm1`, `maximum minimum clamp where`."""
+"""Functions that work element by element: `exp … expm1`, `maximum minimum clamp where`, activations
+made of other ops, as in PyTorch; norms and dropout.
+
+No gradient of an activation is NaN, however large x is.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from wgcc.elaborate.operators.broadcasting import aligned
 from wgcc.elaborate.operators.operands import adapted, plain
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
-from wgcc.elaborate.tracing.dims import Dim
+from wgcc.elaborate.tracing.dims import DIFF, Dim, compare
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import AnyValue, BoolValue, ListValue, Number, Tensor, describe
 from wgcc.errors import Span
@@ -156,18 +160,87 @@ def _choose(tracer: Tracer, op: str, condition: Given, yes: Given, no: Given, at
     return tracer.emit("where", *tensors, dims=dims, dtype=a.dtype)
 
 
-def _bits(name: str, rule: Callable[[TensorExpr], TensorExpr]) -> BuiltinFunction:
-    """Whether elements are NaN or infinite, by their bits: adapters may compare otherwise."""
+def _bits(name: str, op: str) -> BuiltinFunction:
+    """Whether elements are NaN or finite, by their bits: adapters may compare otherwise."""
 
     def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-        return rule(TensorExpr(tracer, expect.tensor(tracer, args, "x", FLOATS))).tensor
+        x = expect.tensor(tracer, args, "x", FLOATS)
+        return tracer.emit(op, x, dims=x.dims, dtype="bool")
 
     return BuiltinFunction(name, "x", call)
 
 
-def _is_infinite(x: TensorExpr) -> TensorExpr:
-    usual = x.apply("is_finite", dtype="bool") | x.apply("is_nan", dtype="bool")
-    return usual.apply("logical_not")
+def elu(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
+    """The op `elu` is x above 0: `alpha` scales the part below."""
+    alpha, value = expect.number(tracer, args, "alpha"), args["x"]
+    if isinstance(value, (Dim, Number)):
+        number = float(plain(value))
+        return Number(number if number > 0 else alpha * math.expm1(number))
+    x = TensorExpr(tracer, expect.tensor(tracer, args, "x", FLOATS))
+    below = x.apply("elu")
+    return (below if alpha == 1.0 else x.compare("gt", 0.0).choose(x, below * alpha)).tensor
+
+
+def prelu(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """leaky_relu with a trained slope: one for all features, or one for each."""
+    x = TensorExpr(tracer, expect.tensor(tracer, args, "x", FLOATS))
+    slope = TensorExpr(tracer, expect.tensor(tracer, args, "a", (x.dtype,)))
+    if slope.rank and not _fits_features(x, slope):
+        text = f"prelu: `a` is one slope or one for each feature of {x.tensor}"
+        raise Stop(tracer.report.error("WG0406", text, args.span("a"), str(slope.tensor)))
+    return x.compare("gt", 0.0).choose(x, x * slope).tensor
+
+
+def _fits_features(x: TensorExpr, slope: TensorExpr) -> bool:
+    if slope.rank != 1 or not x.rank:
+        return False
+    return slope.dims[0].size == 1 or compare(slope.dims[0], x.dims[-1]) is not DIFF
+
+
+def rms_norm(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """x / sqrt(mean(x²) + eps) * g, over the last axis."""
+    return _norm(tracer, "rms_norm", args, ("g",))
+
+
+def layer_norm(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """(x - mean) / sqrt(var + eps) * g + b, over the last axis."""
+    return _norm(tracer, "layer_norm", args, ("g", "b"))
+
+
+def _norm(tracer: Tracer, op: str, args: BoundArgs, names: tuple[str, ...]) -> Tensor:
+    x = expect.tensor(tracer, args, "x", FLOATS)
+    if not x.dims:
+        text = f"`{op}` needs at least one axis, but this is {describe(x)}"
+        raise Stop(tracer.report.error("WG0415", text, args.span("x")))
+    scales = [expect.tensor(tracer, args, name, (x.dtype,), rank=1) for name in names]
+    for name, scale in zip(names, scales, strict=True):
+        if not tracer.same_size(scale.dims[0], x.dims[-1], args.span(name), f"`{op}`"):
+            text = f"{op}: `{name}` must be as long as the last axis of `x`, {x.dims[-1].full}"
+            problem = tracer.report.error("WG0406", text, args.span(name), str(scale))
+            raise Stop(problem.also(args.span("x"), str(x)))
+    eps = expect.number(tracer, args, "eps")
+    if eps < 0:
+        text = f"`eps` must not be negative, but it is {eps:g}"
+        raise Stop(tracer.report.error("WG0503", text, args.span("eps")))
+    return tracer.emit(op, x, *scales, dims=x.dims, dtype=x.dtype, eps=eps)
+
+
+def dropout(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """While training each element is zero with probability p; the others are scaled by 1/(1-p)."""
+    x = TensorExpr(tracer, expect.tensor(tracer, args, "x", FLOATS))
+    if isinstance(args["p"], (Dim, Number)):
+        rate = expect.number(tracer, args, "p")
+        if not 0 <= rate < 1:
+            text = f"the dropout rate must be at least 0 and below 1, but it is {rate:g}"
+            raise Stop(tracer.report.error("WG0503", text, args.span("p")))
+        if rate == 0 or not tracer.is_training():
+            return x.tensor
+    p = TensorExpr(tracer, expect.scalar(tracer, args, "p", "f32"))
+    if not tracer.is_training():
+        return x.tensor
+    kept = TensorExpr(tracer, tracer.random(x.dims, "uniform", at)).compare("ge", p)
+    scaled = x / (1.0 - p).cast(x.dtype)
+    return kept.choose(scaled, 0.0).tensor
 
 
 FUNCTIONS = (
@@ -178,7 +251,11 @@ FUNCTIONS = (
     BuiltinFunction("atan2", "y, x", atan2),
     BuiltinFunction("clamp", "x, low=none, high=none", clamp),
     BuiltinFunction("where", "condition, a, b", where),
-    _bits("isnan", lambda x: x.apply("is_nan", dtype="bool")),
-    _bits("isinf", _is_infinite),
-    _bits("isfinite", lambda x: x.apply("is_finite", dtype="bool")),
+    _bits("isnan", "is_nan"),
+    _bits("isfinite", "is_finite"),
+    BuiltinFunction("elu", "x, alpha=1.0", elu),
+    BuiltinFunction("prelu", "x, a", prelu),
+    BuiltinFunction("rms_norm", "x, g, eps=1.1920929e-7", rms_norm),
+    BuiltinFunction("layer_norm", "x, g, b, eps=1e-5", layer_norm),
+    BuiltinFunction("dropout", "x, p=0.5", dropout),
 )

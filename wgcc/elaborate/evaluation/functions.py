@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from wgcc.elaborate.declarations.signatures import (
+    ANY_FLOAT,
     Signature,
     match_argument,
     match_result,
     match_type,
 )
-from wgcc.elaborate.evaluation.custom_gradients import CustomGradient
+from wgcc.elaborate.evaluation.custom_gradients import CustomGradient, remat_region
 from wgcc.elaborate.evaluation.statements import return_help, run_block
 from wgcc.elaborate.report import Place, Stop
 from wgcc.elaborate.tracing.arguments import Arguments, Given, plural
@@ -19,12 +19,11 @@ from wgcc.elaborate.tracing.context import Context
 from wgcc.elaborate.tracing.values import (
     FAILED,
     AnyValue,
+    DtypeValue,
     Failed,
     FunctionValue,
     LayerValue,
-    ListValue,
     Scope,
-    Tensor,
     TupleValue,
 )
 from wgcc.errors import Span
@@ -48,6 +47,7 @@ def call_function(
     given = _by_parameter(context, node, arguments, shown)
     signature = Signature(shown, {size.text for size in node.sizes}, layer=layer)
     context.functions.append(function)
+    around, context.given = context.given, given
     try:
         with (
             context.bounded(at),
@@ -62,6 +62,7 @@ def call_function(
                 return region.results(gradient.applied(result) if gradient else result)
     finally:
         context.functions.pop()
+        context.given = around
 
 
 def match_results(
@@ -155,6 +156,8 @@ def _bind_parameters(
             text = f"`{signature.name}` needs the argument `{name}`"
             raise Stop(context.report.error("WG0208", text, at))
         context.scope.bind(name, match_argument(context, signature, parameter, value, span))
+    if signature.has_any_float and context.scope.find(ANY_FLOAT) is None:
+        context.scope.bind(ANY_FLOAT, DtypeValue("f32"))
 
 
 def _require_sizes(context: Context, node: ast.Function, signature: Signature) -> None:
@@ -191,59 +194,12 @@ def _run(context: Context, function: FunctionValue, signature: Signature) -> Any
 
 
 def _prefix(context: Context, function: FunctionValue) -> str:
-    """A method's values are named after its layer, others after the caller and the function."""
+    """A method's values are named after its layer, others after the caller and the function.
+
+    Those of a built-in function are named by their ops alone.
+    """
     if function.owner is not None:
         return function.owner.path
+    if function.is_built_in:
+        return context.prefix
     return f"{context.prefix}.{function.name}" if context.prefix else function.name
-
-
-class RematRegion:
-    """`number` is None if nothing is marked."""
-
-    def __init__(self, context: Context, number: int | None) -> None:
-        self.context = context
-        self.number = number
-
-    def arguments(self, function: FunctionValue) -> None:
-        scope = self.context.scope
-        for parameter in function.node.values:
-            name = parameter.name.text
-            scope.bind(name, self._marked(scope.names[name], is_end=False))
-
-    def results(self, value: AnyValue) -> AnyValue:
-        return self._marked(value, is_end=True)
-
-    def _marked(self, value: AnyValue, is_end: bool) -> AnyValue:
-        if self.number is None:
-            return value
-        if isinstance(value, Tensor):
-            return self.context.emit(
-                "remat",
-                value,
-                dims=value.dims,
-                dtype=value.dtype,
-                region=self.number,
-                is_end=is_end,
-            )
-        if isinstance(value, TupleValue):
-            return TupleValue(tuple(self._marked(item, is_end) for item in value.items))
-        if isinstance(value, ListValue):
-            return ListValue(tuple(self._marked(item, is_end) for item in value.items))
-        return value
-
-
-@contextmanager
-def remat_region(context: Context, function: FunctionValue) -> Iterator[RematRegion]:
-    """The call of a `remat` layer, after its arguments are bound. Nested ones are not marked."""
-    wanted = function.owner is not None and function.owner.remat
-    if not wanted or context.in_remat:
-        yield RematRegion(context, None)
-        return
-    context.remat_regions += 1
-    context.in_remat = True
-    try:
-        region = RematRegion(context, context.remat_regions)
-        region.arguments(function)
-        yield region
-    finally:
-        context.in_remat = False

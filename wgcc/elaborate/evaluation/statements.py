@@ -13,9 +13,10 @@ from wgcc.elaborate.evaluation.iteration import LoopRounds, iterations
 from wgcc.elaborate.evaluation.minimize import minimize
 from wgcc.elaborate.operators import indexing
 from wgcc.elaborate.report import Place, Stop
-from wgcc.elaborate.tracing.context import FAILED, Context, has_failed
+from wgcc.elaborate.tracing.context import Context, has_failed
 from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, sizes_note
 from wgcc.elaborate.tracing.values import (
+    FAILED,
     AnyValue,
     BoolValue,
     LayerContents,
@@ -146,7 +147,8 @@ def _unpacked(
 
 def _name(context: Context, name: str, value: AnyValue) -> None:
     context.scope.bind(name, value)
-    if name != "_":
+    in_built_in = bool(context.functions) and context.functions[-1].is_built_in
+    if name != "_" and not in_built_in:
         context.name(value, name)
 
 

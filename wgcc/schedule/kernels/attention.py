@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.index import constant, coordinates_of, variable
+from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import statements, take_several, u32
 from wgcc.kernel.tree import Binary, Name
 from wgcc.ops.attention import optional
@@ -87,11 +88,13 @@ def launch_blocks(
 ) -> Launch:
     """One thread per block of the rows (or keys) of each problem."""
     block, length = MOST_BLOCK, loop.length
-    while block > 1 and (block >= 2 * length or sizes.pairs * -(-length // block) < MIN_THREADS):
+    while block > 1 and (
+        block >= 2 * length or sizes.pairs * ceil_div(length, block) < MIN_THREADS
+    ):
         block //= 2
-    blocks = -(-length // block)
-    grid = grid_of(-(-sizes.pairs * blocks // BLOCK_LANES))
-    spans = -(-loop.steps // SPAN)
+    blocks = ceil_div(length, block)
+    grid = grid_of(ceil_div(sizes.pairs * blocks, BLOCK_LANES))
+    spans = ceil_div(loop.steps, SPAN)
     times = min(unrolled(spans * (1 + loop.inner)), MAX_UNROLLED)
     shape = {
         "BLOCK": block,
@@ -252,13 +255,13 @@ def _stats(node: Node, context: Context) -> Launch:
 
     access = with_vectors(fours)
     each = WORKGROUP // STATS_LANES
-    grid = grid_of(-(-batch * heads * rows // each))
+    grid = grid_of(ceil_div(batch * heads * rows, each))
     return context.launch(
         "attention_stats",
         access.emitter,
         constants={
             **{"OUTER": batch * heads * rows, "HEADS": heads, "ROWS": rows},
-            **{"WIDTH_VEC4": -(-width // 4), "THREADS": WORKGROUP, "LANES": STATS_LANES},
+            **{"WIDTH_VEC4": ceil_div(width, 4), "THREADS": WORKGROUP, "LANES": STATS_LANES},
             **{"EACH": each, "STRIDE": STATS_LANES + 1},
         },
         functions=access.functions,

@@ -16,6 +16,7 @@ from math import prod
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.index import Coordinates, Index, Variable, coordinates_of, linear, variable
+from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import counted_loop, expression, let, select, several, statements, u32, when
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Binary, Call, Declaration, Expr, Name, Return, Statement
@@ -50,10 +51,10 @@ class _Tile:
     @classmethod
     def of(cls, rows: int, width: int) -> _Tile:
         """A thread makes no two columns of one row, which would add up all ids twice."""
-        across = -(-width // THREADS)
-        columns = -(-width // across)
+        across = ceil_div(width, THREADS)
+        columns = ceil_div(width, across)
         tile = min(max(TILE_ELEMENTS // columns, 1), MOST_ROWS)
-        while tile > 1 and -(-rows // tile) * across < BUSY:
+        while tile > 1 and ceil_div(rows, tile) * across < BUSY:
             tile //= 2
         return cls(tile, columns, across)
 
@@ -123,7 +124,7 @@ def _tiles(node: Node, context: Context) -> Launch:
         several(counted_loop("i", Name("start"), Name("end"), add), times),
         parts.store(Binary("+", parts.start, total) if parts.base else total),
     )
-    grid = grid_of(-(-parts.rows // tile.rows) * tile.across)
+    grid = grid_of(ceil_div(parts.rows, tile.rows) * tile.across)
     return context.launch(
         "id_sums",
         parts.emitter,
@@ -135,7 +136,7 @@ def _tiles(node: Node, context: Context) -> Launch:
         values={"shared": True},
         workgroup=(THREADS, 1, 1),
         grid=grid,
-        iterations=-(-parts.count // times) + 2 * tile.rows * tile.columns // THREADS + 32,
+        iterations=ceil_div(parts.count, times) + 2 * tile.rows * tile.columns // THREADS + 32,
         shared=(WorkgroupVariable("starts", "u32", ("STARTS",)),),
     )
 
@@ -154,7 +155,7 @@ def _thread_per_row(node: Node, context: Context) -> Launch:
         START=(parts.store(parts.start),),
         ADD=(parts.store(Binary("+", parts.load(), element)),),
     )
-    grid = grid_of(-(-parts.rows // SMALL_WORKGROUP))
+    grid = grid_of(ceil_div(parts.rows, SMALL_WORKGROUP))
     return context.launch(
         "id_sums",
         parts.emitter,
@@ -208,7 +209,7 @@ def _order(node: Node, context: Context, shared: bool) -> Launch:
     count = node.output.type.size
     length = min(count, RUN)
     own = _order_functions(node, emitter, length, shared)
-    size, constants = (-(-count // RUN), length), {"COUNT": count}
+    size, constants = (ceil_div(count, RUN), length), {"COUNT": count}
     return launch_sort(context, emitter, own, size, shared, shared, constants)
 
 
@@ -244,12 +245,12 @@ def _merge(node: Node, context: Context) -> Launch:
     own = (*id_reader(emitter, ids, rows), *order_reader(emitter, order))
     position = expression("i32(position)")
     store = emitter.bindings.store(node.output, variable("rank", count), position)
-    grid = grid_of(-(-count // SMALL_WORKGROUP))
+    grid = grid_of(ceil_div(count, SMALL_WORKGROUP))
     return context.launch(
         "merge_ids",
         emitter,
         constants={
-            "COUNT": count, "RUN": run, "RUNS": -(-count // run), "FAN": FAN,
+            "COUNT": count, "RUN": run, "RUNS": ceil_div(count, run), "FAN": FAN,
             "HALF": half_of(run), "WORKGROUP": SMALL_WORKGROUP,
         },
         functions=own,
@@ -338,7 +339,7 @@ def _thread_per_sum(node: Node, context: Context) -> Launch:
     times = unrolled(parts.count)
     start = statements("var total = ZERO;", ZERO=zero(output.dtype))
     body = (*start, parts.loop(add, times), *parts.after, store)
-    return parts.launch(context, body, output.type.size, -(-parts.count // times))
+    return parts.launch(context, body, output.type.size, ceil_div(parts.count, times))
 
 
 def _thread_per_column(node: Node, context: Context) -> Launch:

@@ -12,8 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Node, Value
-from wgcc.ir.index import Coordinates, Index, Variable, coordinates_of, variable
-from wgcc.ir.iteration_space import INNER, OUTER, Space
+from wgcc.ir.index import (
+    INNER,
+    OUTER,
+    Coordinates,
+    Index,
+    Space,
+    Variable,
+    coordinates_of,
+    variable,
+)
+from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import (
     ONE,
     all_of,
@@ -33,11 +42,12 @@ from wgcc.schedule.codegen.bindings import Touch, is_counter
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.limits import GOOD_ITERATIONS, grid_of, thread_index, unrolled
 from wgcc.schedule.codegen.terms import wgsl_type
-from wgcc.schedule.fuse.column_sums import column_sums, rows_of
 from wgcc.schedule.fuse.group import Group
-from wgcc.schedule.fuse.row_loops import RowLoops
-from wgcc.schedule.kernel import BYTES, WORD, Launch, WorkgroupVariable
+from wgcc.schedule.fuse.merge import RowLoops
+from wgcc.schedule.fuse.product_operands import column_sums, rows_of
+from wgcc.schedule.kernel import Launch, WorkgroupVariable
 from wgcc.schedule.kernels.context import Context, GroupCode
+from wgcc.schedule.kernels.lane_shape import LaneShape, lane_shape
 
 # Shorter rows are reduced by one thread.
 MIN_SHARED_ROW = 32
@@ -133,7 +143,7 @@ class _Writer:
         self.columns = column_sums(group.roots, self.space)
         self.each = max((rows_of(node, self.space) for node in self.columns), default=1)
         self._late_stores: list[Statement] = []
-        row = -(-self.space.inner // shape.rows) if shape else self.space.inner
+        row = ceil_div(self.space.inner, shape.rows) if shape else self.space.inner
         self.iterations = self.each * self.loops.count * row if self.space.reduces() else 0
         self.unrolled = unrolled(self.iterations)
 
@@ -297,7 +307,7 @@ def _row_groups(group: Group, context: Context, shape: LaneShape | None) -> Laun
         },
         workgroup=(lanes, 1, 1),
         grid=grid,
-        iterations=-(-writer.iterations // writer.unrolled),
+        iterations=ceil_div(writer.iterations, writer.unrolled),
         shared=(*writer.arrays, *arrays),
     )
 
@@ -309,7 +319,7 @@ def _threads(writer: _Writer, body: Body, threads: int) -> Launch:
         writer.space.outer,
         threads,
         {"INNER": writer.space.inner},
-        -(-writer.iterations // writer.unrolled),
+        ceil_div(writer.iterations, writer.unrolled),
     )
 
 
@@ -322,7 +332,7 @@ def _workgroups(group: Group, context: Context, shape: LaneShape) -> Launch:
     writer = _Writer(group, context, shape)
     body = writer.body()
     space = writer.space
-    grid = grid_of(-(-space.outer // shape.width))
+    grid = grid_of(ceil_div(space.outer, shape.width))
     constants = {"OUTER": space.outer, "INNER": space.inner, "LANES": shape.lanes}
     more = {"WIDTH": shape.width, "ROWS": shape.rows} if shape.width > 1 else {}
     return context.launch(
@@ -333,64 +343,6 @@ def _workgroups(group: Group, context: Context, shape: LaneShape) -> Launch:
         holes={"INDEX": thread_index(grid, 1), "BODY": body},
         workgroup=(shape.lanes, 1, 1),
         grid=grid,
-        iterations=-(-writer.iterations // writer.unrolled),
+        iterations=ceil_div(writer.iterations, writer.unrolled),
         shared=tuple(writer.arrays),
     )
-
-
-# Lanes of a subgroup, and bytes in a sector of memory.
-SUBGROUP, SECTOR = 32, 32
-# Results side by side that one workgroup makes.
-WIDTHS = (1, 2, 4, 8, 16, 32)
-# So many workgroups keep a GPU busy.
-BUSY = 256
-# Sectors are counted for one place of many, so what is hardly more is as good. Lanes follow rows,
-# which takes no more than a few barriers for each result, unless that touches many more.
-AS_GOOD, MANY_MORE = 1.1, 1.5
-# Lanes of a workgroup that follow a row; those of one that follows results, if there are rows for
-# all of them.
-LANES, MANY_LANES = 64, 256
-LEAST_ROWS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class LaneShape:
-    """`lanes` of a workgroup make `width` results."""
-
-    lanes: int = LANES
-    width: int = 1
-
-    @property
-    def rows(self) -> int:
-        """Lanes that share one result."""
-        return self.lanes // self.width
-
-
-def lane_shape(space: Space, touched: Sequence[Touch]) -> LaneShape:
-    """The shape that loads and stores these elements, at positions in terms of o and r, best."""
-    sectors = {
-        width: _sectors(space, touched, width) for width in WIDTHS if width < 2 * space.outer
-    }
-    least = min(sectors.values())
-    if sectors[1] <= MANY_MORE * least:
-        return LaneShape()
-    good = [width for width, count in sectors.items() if count <= AS_GOOD * least]
-    busy = [width for width in good if space.outer >= BUSY * width]
-    width = max(busy, default=min(good))
-    many = space.inner * width >= LEAST_ROWS * MANY_LANES
-    return LaneShape(MANY_LANES if many else LANES, width)
-
-
-def _sectors(space: Space, touched: Sequence[Touch], width: int) -> float:
-    """Sectors for each lane of a subgroup, if so many of its lanes are side by side."""
-    start = space.outer // 2 // width * width
-    places = [
-        {OUTER: start + lane % width, INNER: lane // width}
-        for lane in range(SUBGROUP)
-        if start + lane % width < space.outer and lane // width < space.inner
-    ]
-    found = 0
-    for touch in touched:
-        elements = SECTOR // BYTES.get(touch.element, WORD)
-        found += len({touch.position.value(place) // elements for place in places})
-    return found / len(places)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from wgcc.ir.graph import Node
 from wgcc.ir.index import Coordinates, Index, coordinates_of, linear, variable
+from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import expression, select, statements
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Call, Declaration, Expr, Name, Return
@@ -66,7 +67,7 @@ def launch_sort(
     padded = 1 << (length - 1).bit_length()
     threads = MOST_THREADS if shared and padded > 4 * THREADS else THREADS
     step = threads if shared else 1
-    grid = grid_of(rows if shared else -(-rows // threads))
+    grid = grid_of(rows if shared else ceil_div(rows, threads))
     stages = padded.bit_length() * (padded.bit_length() - 1) // 2
     sizes = {"ROWS": rows, "LENGTH": length, "PADDED": padded, "THREADS": threads, "STEP": step}
     worker = "workgroup" if shared else "thread"
@@ -80,7 +81,7 @@ def launch_sort(
         values={"shared": shared, "worker": worker, "keys_in_workgroup": in_workgroup},
         workgroup=(threads, 1, 1),
         grid=grid,
-        iterations=stages * (-(-padded // (2 * step)) + 1) + 2 * -(-length // step),
+        iterations=stages * (ceil_div(padded, 2 * step) + 1) + 2 * ceil_div(length, step),
         shared=tuple(memory) if in_workgroup else (),
     )
 
@@ -144,8 +145,8 @@ def _launch_select(node: Node, context: Context, shared: bool, limited: bool) ->
     emitter = Emitter(context.inlined, context.bindings())
     classes = node.output.shape[-1]
     rows = node.output.type.size // classes
-    grid = grid_of(rows if shared else -(-rows // THREADS))
-    share = -(-classes // (THREADS if shared else 1))
+    grid = grid_of(rows if shared else ceil_div(rows, THREADS))
+    share = ceil_div(classes, THREADS if shared else 1)
     times = UNROLLED * min(unrolled(LOOKS * share // UNROLLED), MAX_UNROLLED // UNROLLED)
     times = times if limited else 1
     constants = {"ROWS": rows, "CLASSES": classes, "THREADS": THREADS, "UNROLLED": times}

@@ -10,8 +10,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Node, Value
-from wgcc.ir.index import Index, Variable, constant, coordinates_of, variable
-from wgcc.ir.iteration_space import INNER, reduction_space
+from wgcc.ir.index import (
+    INNER,
+    Index,
+    Variable,
+    constant,
+    coordinates_of,
+    reduction_space,
+    variable,
+)
+from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import counted_loop, several, statements, u32, write_out
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Declaration, Expr, Module, Name
@@ -79,7 +87,7 @@ def _launch(
     times = min(unrolled(space.inner), most)
     loop = counted_loop(INNER, u32(0), Name("INNER"), (*inner.body, *step.body, store))
     body = (*emitter.outer.body, *step.start, several(loop, times))
-    constants, iterations = {"INNER": space.inner}, -(-space.inner // times)
+    constants, iterations = {"INNER": space.inner}, ceil_div(space.inner, times)
     return context.launch_threads(emitter, body, space.outer, WORKGROUP, constants, iterations)
 
 
@@ -97,7 +105,7 @@ class Sizes:
 
     @property
     def chunks(self) -> int:
-        return -(-self.times // self.chunk)
+        return ceil_div(self.times, self.chunk)
 
     @property
     def steps_back(self) -> range:
@@ -208,7 +216,7 @@ class _Kernel:
         """`limited`: a driver ends long loops."""
         emitter = Emitter(self.context.inlined, self.context.bindings())
         long = limited and self.sizes.times + self.sizes.chunks > GOOD_ITERATIONS
-        grid = grid_of(-(-threads // WORKGROUP))
+        grid = grid_of(ceil_div(threads, WORKGROUP))
         shares = {"BLOCK": block, "PARTS": parts, "THREADS": threads}
         shares["ZERO_ORDER"] = int(self.node.attrs.get("zero_order", False))
         if shares["ZERO_ORDER"]:

@@ -1,8 +1,7 @@
 """What the threads of a product do: how they load tiles, and what becomes of their results.
 
-Tiles are loaded by units of one or four elements. The page `matmul_tiles.wgsl.jinja` names what
-stands here: the place of each unit, the bounds that a size does not prove, what is written to the
-tile, the reads of both tiles. It says in which order that happens.
+The page `matmul_tiles.wgsl.jinja` names what stands here, and says in which order it happens: the
+places of units (one or four elements), the bounds that a size does not prove, stores and reads.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from wgcc.ir.places import ceil_div
 from wgcc.schedule.codegen.bindings import VECTOR
 from wgcc.schedule.kernels.operands import INNER, Operand
 from wgcc.schedule.kernels.tile_shape import Sizes, Tile
@@ -125,7 +125,7 @@ class TileWriter:
 
     @property
     def each(self) -> int:
-        return -(-self.count // self.tile.threads)
+        return ceil_div(self.count, self.tile.threads)
 
     @property
     def is_partly(self) -> bool:

@@ -1,7 +1,7 @@
 """Optimizer steps: all tensors of a run at once, four words of their arenas per thread.
 
 The twin takes one word per thread, because neighbouring threads are lanes of its vectors. Beside
-them, what copies parameters as f16, and what advances the counter of a loop.
+them stands what advances the counter of a loop.
 """
 
 from __future__ import annotations
@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from wgcc.ir.graph import Node
-from wgcc.ir.places import SCALARS, span
+from wgcc.ir.places import SCALARS, ceil_div, span
 from wgcc.kernel.build import all_of, expression, functions, let, statements, u32, when
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Assign, Binary, Element, Expr, Let, Name
-from wgcc.passes.updates import form_of, lists_of, scalars_of
+from wgcc.passes.dataflow import form_of, lists_of, scalars_of
 from wgcc.schedule.codegen.bindings import shown_as
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.limits import grid_of, thread_index
-from wgcc.schedule.copies import LABEL, Span, has_room
 from wgcc.schedule.fuse.group import Group
-from wgcc.schedule.kernel import GPU, Binding, Dispatch, Kernel, Launch, Place
+from wgcc.schedule.kernel import Launch, Place
 from wgcc.schedule.kernels.context import Context, GroupCode
-from wgcc.schedule.kernels.render import page
+from wgcc.schedule.kernels.copies import has_room
 
 WORKGROUP = 256
 VECTOR = 4
@@ -49,8 +48,8 @@ def _launch(group: Group, context: Context, most: int) -> Launch:
     stores = [Assign(here[name], Name(name)) for name in form.writes]
     copies = _copy(node, context, emitter, places, width, most)
     step = statements(form.wgsl)
-    size = -(-words // width)
-    grid = grid_of(-(-size // WORKGROUP))
+    size = ceil_div(words, width)
+    grid = grid_of(ceil_div(size, WORKGROUP))
     return context.launch(
         "update",
         emitter,
@@ -105,34 +104,7 @@ def _rounded(place: Place) -> int:
 
     Tensors start on boundaries and buffers end on 16 bytes.
     """
-    return place.count if place.buffer == SCALARS else -(-place.count // VECTOR) * VECTOR
-
-
-def refreshed(spans: Iterable[Span]) -> tuple[Dispatch, ...]:
-    """Dispatches that copy parameters again, after something else than an update wrote them."""
-    return tuple(map(_refresh, spans))
-
-
-def _refresh(span: Span) -> Dispatch:
-    grid = grid_of(-(-span.words // VECTOR // WORKGROUP))
-    shows = (f"{span.buffer}, words {span.start} to {span.end}", "the same as f16")
-    launch = Launch(_copying(span, VECTOR), grid)
-    return Dispatch(LABEL, (span.region, span.copy), {GPU: launch}, shows, _copying(span, 1))
-
-
-def _copying(span: Span, width: int) -> Kernel:
-    size = span.words // width
-    word, half = ("vec4f", "vec4h") if width == VECTOR else ("f32", "f16")
-    index = thread_index(grid_of(-(-size // WORKGROUP)), WORKGROUP)
-    copy = statements(f"y0[i] = {half}(x0[i]);")
-    return Kernel(
-        "update",
-        (Binding("x0", word, size, written=False), Binding("y0", half, size, written=True)),
-        (("SIZE", size), ("WORKGROUP", WORKGROUP)),
-        page("update", {"four": width == VECTOR}, {"INDEX": index, "BODY": copy}),
-        functions=(),
-        workgroup=(WORKGROUP, 1, 1),
-    )
+    return place.count if place.buffer == SCALARS else ceil_div(place.count, VECTOR) * VECTOR
 
 
 def counter_code(group: Group, context: Context) -> GroupCode:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from wgcc.cli.options import (
     json_option,
     limits_option,
     model_options,
+    programs_in,
     strict_dims_option,
 )
 from wgcc.cli.printing import plural, say, say_diagnostics, show_json, size
@@ -35,41 +36,41 @@ if TYPE_CHECKING:
 @strict_dims_option
 @limits_option
 @all_errors_option
+@click.option("--fix", is_flag=True, help="Apply the corrections of errors to the files.")
 @json_option
 @click.pass_context
 def command(
     ctx: click.Context,
     files: tuple[Path, ...],
-    sizes: dict[str, int],
+    sizes: dict[str, float],
     model: str | None,
     seed: int | None,
     strict_dims: bool,
     limits: str,
     all_errors: bool,
+    fix: bool,
     as_json: bool,
 ) -> None:
-    """Report every error in model files, without writing anything.
+    """Report every error in model files, without writing anything but what --fix corrects.
 
     FILES are .wg files, or folders of them. A file that passes also builds.
     """
     from wgcc.cli.commands.check.checking import check_file
+    from wgcc.cli.commands.check.fixing import fix_file
 
-    results = [check_file(path, sizes, model, seed, limits, strict_dims) for path in _models(files)]
+    results = []
+    for path in programs_in(files):
+        check = partial(check_file, path, sizes, model, seed, limits, strict_dims)
+        result, corrections = fix_file(check) if fix else (check(), 0)
+        if corrections:
+            say(f"{path}: {plural(corrections, 'correction')} applied")
+        results.append(result)
     if as_json:
         show_json([_record(result) for result in results])
     else:
         for result in results:
             _say(result, all_errors)
     ctx.exit(0 if all(result.is_ok for result in results) else 1)
-
-
-def _models(paths: tuple[Path, ...]) -> Iterator[Path]:
-    for path in paths:
-        found = sorted(path.rglob("*.wg")) if path.is_dir() else [path]
-        inside = [file for file in found if not file.is_dir()]
-        if not inside:
-            raise click.UsageError(f"there is no .wg file in {path}")
-        yield from inside
 
 
 def _say(result: Checked, all_errors: bool) -> None:
