@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -16,10 +16,20 @@ from wgcc.elaborate.program.models import LARGEST_SEED, elaborate_model
 from wgcc.elaborate.program.run_test_blocks import Prepare, check_test
 from wgcc.elaborate.report import Exhausted, Report
 from wgcc.elaborate.tracing.context import Context
-from wgcc.elaborate.tracing.values import Builtin, LoadedFile, Number, Scope, TrainingFlag
+from wgcc.elaborate.tracing.values import (
+    AnyValue,
+    Builtin,
+    LoadedFile,
+    Number,
+    Scope,
+    TrainingFlag,
+)
 from wgcc.errors import Diagnostics, Source, Span, WgError
 from wgcc.ir.program import Program
 from wgcc.spelling import did_you_mean
+from wgcc.syntax import ast
+
+Observe = Callable[[ast.Expr, AnyValue, Scope], None]
 
 
 def elaborate(
@@ -58,17 +68,19 @@ def check(
     seed: int | None = None,
     prepare: Prepare | None = None,
     strict_dims: bool = False,
+    observe: Observe | None = None,
 ) -> dict[str, Program]:
     """Check everything in a file, tests included; returns the programs of models without errors.
 
     Assertions about values in tests are computed only with `prepare`, which turns a graph with
-    `grad` into one that can be evaluated. `strict_dims`: see `Report`.
+    `grad` into one that can be evaluated. `strict_dims`: see `Report`. `observe` sees the value of
+    each expression, each time that it is evaluated, and the scope in which it was.
     """
     if seed is not None and not 0 <= seed <= LARGEST_SEED:
         raise WgError(f"the seed must be a whole number from 0 to {LARGEST_SEED}, not {seed}")
     programs: dict[str, Program] = {}
     try:
-        context, loader, file = load(root, diagnostics, sizes or {}, strict_dims)
+        context, loader, file = load(root, diagnostics, sizes or {}, strict_dims, observe)
         for definition in file.models:
             program = elaborate_model(context, definition, seed)
             if program is not None:
@@ -89,16 +101,25 @@ def load(
     diagnostics: Diagnostics,
     sizes: Mapping[str, int],
     strict_dims: bool = False,
+    observe: Observe | None = None,
 ) -> tuple[Context, Loader, LoadedFile]:
     """A file with all it imports, declared, and the context in which its models are traced."""
     report = Report(diagnostics, strict_dims)
     context = Context(report, Span(Source("", ""), 0, 0), _base_scope())
     context.value = partial(value_of, context)
+    if observe is not None:
+        context.value = partial(_observed, context, observe)
     context.call = partial(call, context)
     loader = Loader(context, sizes)
     file = loader.load_root(root if isinstance(root, Source) else Path(root))
     _refuse_unused_sizes(loader, file)
     return context, loader, file
+
+
+def _observed(context: Context, observe: Observe, expr: ast.Expr) -> AnyValue:
+    value = value_of(context, expr)
+    observe(expr, value, context.scope)
+    return value
 
 
 def _base_scope() -> Scope:
