@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wgcc.bundle.initial_weights import read_weights
+from wgcc.bundle.emit import read_weights
 from wgcc.bundle.page import build_page
 from wgcc.compiler import compile_file
 

@@ -12,21 +12,20 @@ from pathlib import Path
 from wgcc import __version__
 from wgcc.backends.wasm.twin import why_too_large, write_twin
 from wgcc.bundle.content import Content
-from wgcc.bundle.emit import bundle_files, complete_plan
+from wgcc.bundle.emit import bundle_files, complete_plan, runtime_files
 from wgcc.bundle.folder import write_files
 from wgcc.bundle.plan import Plan, Planned, check_file_name, make_plan
 from wgcc.elaborate import elaborate, trace_again
 from wgcc.errors import Diagnostics, Source, WgError
+from wgcc.files import read_text
 from wgcc.ir.graph import Graph, Rows
 from wgcc.ir.program import Program
 from wgcc.lazy_numpy import Array
-from wgcc.passes.mark_remat import mark_remat
 from wgcc.passes.mark_rows import TraceAgain, mark_rows
 from wgcc.passes.pipeline import PREPARED, SIMPLIFIED, run_passes
-from wgcc.reading import read_text
-from wgcc.schedule.budget import REMAT_PARTS, Lowered, first_within
+from wgcc.passes.rematerialise import mark_remat
 from wgcc.schedule.kernel import Schedule
-from wgcc.schedule.raised_limits import RAISED, check_raised
+from wgcc.schedule.limits import RAISED, REMAT_PARTS, Lowered, check_raised, first_within
 from wgcc.schedule.schedule import schedule
 
 # Why a bundle has no twin.
@@ -51,12 +50,16 @@ class Compiled:
         """plan.json of a bundle that no weights are given for."""
         return complete_plan(self.planned, self.program)[0]
 
+    def runtime_files(self) -> dict[str, bytes]:
+        """What a runtime needs to run the model in memory: neither self-test nor page."""
+        return runtime_files(self.planned, self.program)
+
     def files(
         self, weights: Mapping[str, Array] | None = None, data: bytes | None = None
     ) -> dict[str, Content]:
         """The bundle's files. `weights` replaces first values, by parameter name.
 
-        `data` is what `wgcc.bundle.data_file.data_bytes` gives, for the page to train with.
+        `data` is what `wgcc.bundle.content.data_bytes` gives, for the page to train with.
         """
         source = self.source
         return bundle_files(self.planned, self.program, source.name, source.text, weights, data)
@@ -67,9 +70,9 @@ class Compiled:
 
 
 def compile_file(
-    path: str | Path,
+    path: str | Path | Source,
     *,
-    sizes: Mapping[str, int] | None = None,
+    sizes: Mapping[str, float] | None = None,
     model: str | None = None,
     seed: int | None = None,
     entries: Sequence[str] | None = None,
@@ -79,7 +82,7 @@ def compile_file(
     limits: str = RAISED,
     strict_dims: bool = False,
 ) -> Compiled:
-    """Compile a `.wg` file. Raises `WgError`, with all its diagnostics, where it has errors.
+    """Compile a `.wg` file, or its text. Raises `WgError`, with all its diagnostics, on errors.
 
     `candidates`: with kernels for tuning to choose from. `memory`: how many bytes of GPU memory it
     may need. `twin`: with the WebAssembly form that runs where there is no GPU. `limits`: `default`
@@ -93,29 +96,30 @@ def compile_file(
 
 
 def read_program(
-    path: str | Path,
+    path: str | Path | Source,
     *,
-    sizes: Mapping[str, int] | None = None,
+    sizes: Mapping[str, float] | None = None,
     model: str | None = None,
     seed: int | None = None,
     entries: Sequence[str] | None = None,
     strict_dims: bool = False,
 ) -> tuple[Source, Program, Diagnostics]:
     """Check a file and trace its model: the first stage."""
-    check_file_name(Path(path).name)
+    name = path.name if isinstance(path, Source) else Path(path).name
+    check_file_name(name)
     diagnostics = Diagnostics()
     program = elaborate(
-        Path(path), diagnostics, sizes=sizes, model=model, seed=seed, strict_dims=strict_dims
+        path, diagnostics, sizes=sizes, model=model, seed=seed, strict_dims=strict_dims
     )
     if program is None:
         raise WgError("the model has errors", diagnostics)
-    source = Source(Path(path).name, read_text(Path(path)))
+    source = path if isinstance(path, Source) else Source(name, read_text(Path(path)))
     again = trace_for_rows(path, program, sizes or {})
     return source, mark_rows(_only(program, entries), again), diagnostics
 
 
 def trace_for_rows(
-    root: str | Path | Source, program: Program, sizes: Mapping[str, int]
+    root: str | Path | Source, program: Program, sizes: Mapping[str, float]
 ) -> TraceAgain:
     """How `mark_rows` sees an entry with another number of rows."""
 

@@ -15,7 +15,7 @@ from wgcc.ir.loops import Loop, loop_of
 from wgcc.ir.program import Program, Tensor
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops import OPS
-from wgcc.ops.registry import Marker
+from wgcc.ops.registry import NUMPY_CALL, Marker
 
 Precision = Literal["f64", "f32"]
 
@@ -175,3 +175,18 @@ def _initial_value(tensor: Tensor, given: Mapping[str, Array]) -> Array:
         if len(values) == 1
         else np.reshape(values, tensor.type.shape)
     )
+
+
+def effort(graph: Graph) -> int:
+    return nodes_effort(graph.nodes)
+
+
+def nodes_effort(nodes: Iterable[Node]) -> int:
+    return sum(map(_node_effort, nodes))
+
+
+def _node_effort(node: Node) -> int:
+    if loop := loop_of(node):
+        return loop.rounds * (nodes_effort(loop.body.nodes) + NUMPY_CALL * len(loop.body.nodes))
+    more = OPS[node.op].effort
+    return sum(value.type.size for value in node.outputs) + (more(node) if more else 0)

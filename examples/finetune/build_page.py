@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from wgcc.bundle.initial_weights import read_weights
+from wgcc.bundle.emit import read_weights
 from wgcc.bundle.page import build_page
 from wgcc.compiler import compile_file
 

@@ -1,5 +1,5 @@
 // A training step in two halves: gradients, which others may average, and the update with them.
-// Mirrors halves.py. Any other use of the model drops a half that has no second.
+// Mirrors flight.py. Any other use of the model drops a half that has no second.
 
 import { batchOf } from '../core/batches.js';
 import { fail } from '../core/errors.js';

@@ -14,7 +14,7 @@ import { guardWgsl } from './wgsl_guard.js';
 const FORMAT = 'wgcc-bundle';
 const VERSION = 1;
 const CHANGED = 'build it again, or run `wgcc accept` on it';
-/** Lines that hold nothing but a comment: digests do not cover them. Mirrors wgsl_code.py. */
+/** Lines that hold nothing but a comment: digests do not cover them. Mirrors bundle_files.py. */
 const COMMENT_LINES = /(?<![^\n])[ \t]*\/\/[^\n\v\f\r\x85\u2028\u2029]*\n/g;
 
 /** All of a bundle but its kernels and weights. @param {any} plan */

@@ -1,4 +1,4 @@
-// The digest by which a plan is known to be what the compiler wrote. Mirrors plan_digest.py.
+// The digest by which a plan is known to be what the compiler wrote. Mirrors strict_json.py.
 
 import { fail } from '../core/errors.js';
 import { sha256 } from './sha256.js';

@@ -1,5 +1,5 @@
 // Checks a JSON value against the part of JSON Schema that plan.schema.json uses. Mirrors
-// schema.py. The schema is the only definition of the plan's form; errors name the wrong field.
+// strict_json.py. The schema is the only definition of the plan's form; errors name the wrong field.
 
 import { fail } from '../core/errors.js';
 

@@ -1,5 +1,5 @@
 // Refuses WGSL so deeply nested that a shader compiler (Deno's, for one) would crash instead of
-// reporting an error. Mirrors wgsl_guard.py, which explains the limits.
+// reporting an error. Mirrors bundle_files.py, which explains the limits.
 
 import MAX from '../../runtime_py/wgcc_runtime/tables/wgsl_guard.json' with { type: 'json' };
 import { fail } from '../core/errors.js';

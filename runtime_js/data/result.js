@@ -1,5 +1,5 @@
 // What reading data gives: arrays for `fit`, and everything that people should know about them.
-// Mirrors result.py.
+// Mirrors preparation.py.
 
 import { DATA } from '../core/batches.js';
 import { fail } from '../core/errors.js';

@@ -1,5 +1,5 @@
 // Columns to mean 0 and deviation 1. Sums are made in the order of rows, as in Python. Mirrors
-// scaling.py.
+// preparation.py.
 
 import { forEachIndex, forEachItem } from './pause.js';
 

@@ -1,4 +1,4 @@
-// Initial values of parameters and state; mirrors initial.py. All arithmetic is float64 with
+// Initial values of parameters and state; mirrors drawn.py. All arithmetic is float64 with
 // `+ - * /` and `sqrt`, which IEEE 754 defines exactly, so that both give the same bits.
 
 import { convert } from '../core/arrays.js';

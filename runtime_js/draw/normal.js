@@ -1,4 +1,4 @@
-// The quantile of the normal distribution, to the bit the same as normal.py's.
+// The quantile of the normal distribution, to the bit the same as drawn.py's.
 
 // Wichura's rational approximations of the normal quantile (AS 241): numerator, denominator, from
 // the constant up.

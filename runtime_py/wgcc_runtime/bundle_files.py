@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import stat
 import zipfile
 import zlib
@@ -11,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan import Kernel, Twin
-from wgcc_runtime.wgsl_code import code_digest
+from wgcc_runtime.tables import table
 
 MAX_KERNEL_BYTES = 1 << 20
 MAX_TWIN_BYTES = 16 << 20
@@ -168,3 +169,49 @@ def _read_in_zip(archive: zipfile.ZipFile, prefix: str, name: str, limit: int) -
 def _check_size(name: str, size: int, limit: int) -> None:
     if size > limit:
         raise WgccError("bundle", f"{name} has {size:,} bytes; at most {limit:,} are read", name)
+
+
+# A line that holds nothing but a comment; WGSL has seven line breaks.
+_COMMENT_LINE = re.compile("(?<![^\n])[ \t]*//[^\n\v\f\r\x85\u2028\u2029]*\n")
+
+
+def code_of(text: str) -> str:
+    """The text of a kernel without lines that are comments."""
+    return _COMMENT_LINE.sub("", text)
+
+
+def code_digest(text: str) -> str:
+    """SHA-256 of the code, so that comments may differ between a file and a page."""
+    return hashlib.sha256(code_of(text).encode("utf-8")).hexdigest()
+
+
+MAX: dict[str, int] = table("wgsl_guard")
+
+# A line comment ends with its line; WGSL has seven line breaks.
+_COMMENTS = re.compile("//[^\n\v\f\r\x85\u2028\u2029]*|/\\*.*?\\*/", re.DOTALL)
+_BRACKETS = re.compile(r"[()\[\]{}]")
+_OPERATORS = re.compile(r"[-+*/%&|^!~<>=.(\[]")
+
+
+def guard_wgsl(source: str, file: str) -> None:
+    """Raises a `WgccError` with code `kernel` if the text could crash the compiler."""
+    text = _COMMENTS.sub(" ", source)
+    depth = deepest = 0
+    for bracket in _BRACKETS.findall(text):
+        depth += 1 if bracket in "([{" else -1
+        deepest = max(deepest, depth)
+    statements = re.split(r"[;{}]", text)
+    for found, most, what in (
+        (deepest, MAX["nesting"], "nested brackets"),
+        (max(map(_operators, statements)), MAX["operators"], "operators in one statement"),
+        (len(re.findall(r"\belse\b", text)), MAX["else"], "else branches"),
+        (len(statements), MAX["statements"], "statements"),
+    ):
+        if found > most:
+            text = f"kernels/{file} has {found} {what}; at most {most} are passed to the GPU driver"
+            raise WgccError("kernel", text, file)
+
+
+def _operators(statement: str) -> int:
+    # A short statement cannot have too many.
+    return len(_OPERATORS.findall(statement)) if len(statement) > MAX["operators"] else 0

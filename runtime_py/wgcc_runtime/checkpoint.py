@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from wgcc_runtime.arrays import Array
-from wgcc_runtime.averages import with_averages
 from wgcc_runtime.data.preparation import KEY as PREPARATION
 from wgcc_runtime.data.preparation import Preparation
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan import Plan
 from wgcc_runtime.replace_file import previous
 from wgcc_runtime.values import Words, is_optimizer_state, without_moments, words_of
-from wgcc_runtime.weights import OUTER, Facts, load_weights, save_weights
+from wgcc_runtime.weights import OUTER, Facts, load_weights, save_weights, with_averages
 
 
 @dataclass(slots=True)

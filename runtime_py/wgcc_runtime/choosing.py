@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wgcc_runtime.arrays import Array
-from wgcc_runtime.threefry import random_words
+from wgcc_runtime.drawn import random_words
 
 
 @dataclass(frozen=True, slots=True)

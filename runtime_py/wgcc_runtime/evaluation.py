@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from wgcc_runtime.arrays import as_array
 from wgcc_runtime.batches import check_names
-from wgcc_runtime.data.result import Data
+from wgcc_runtime.data.preparation import Data
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.rows import row_count
 from wgcc_runtime.runner import is_scalar

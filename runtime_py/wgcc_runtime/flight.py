@@ -1,13 +1,27 @@
-"""Calls in flight: submitted to the GPU, and not yet counted."""
+"""Calls in flight: submitted to the GPU, and not yet counted; and steps in two phases.
+
+A step in two phases gives gradients, which others may average, and then updates with them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
-from wgcc_runtime.arrays import Array
+import numpy as np
+
+from wgcc_runtime.arrays import Array, as_array
+from wgcc_runtime.batches import check_batch
+from wgcc_runtime.checkpoint import Progress
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.plan import Entry
-from wgcc_runtime.runner import Batch, CallError, Runner
+from wgcc_runtime.gradients import Gradients, named
+from wgcc_runtime.interrupts import Exclusive
+from wgcc_runtime.machine import GRADIENTS, UPDATE, Machine
+from wgcc_runtime.plan import WORD, Entry, Plan, Tensor
+from wgcc_runtime.plan_parts import Exchange
+from wgcc_runtime.runner import Batch, CallError, Guard, Runner
 
 Outputs = list[dict[str, Array]]
 
@@ -69,3 +83,211 @@ class Launcher:
 
 def _is_lost(error: BaseException) -> bool:
     return isinstance(error, WgccError) and error.code == "device-lost"
+
+
+# State that is read with the outputs, in whose names there is no colon.
+STATE = "state:"
+NOTHING = np.zeros(0, np.float32)
+
+
+class HalvesRunner(Runner):
+    """`gradients` of a batch, then `update` with these or other gradients, then `collect`."""
+
+    def __init__(self, machine: Machine, entry: Entry, guard: Guard) -> None:
+        super().__init__(machine, entry.name, entry.outputs, guard)
+        self.entry = entry
+        self._copies = guard
+        self._batch: Batch = {}
+        exchange = exchange_of(entry)
+        self._regions = [_tensor(i, *region) for i, region in enumerate(exchange.gradients)]
+        self._state = [f"{STATE}{name}" for name in exchange.state]
+        for key, name in zip(self._state, exchange.state, strict=True):
+            self._outputs[key] = machine.plan.tensors[name]
+            self._output_bytes += self._outputs[key].bytes
+        self.averaged = NOTHING
+
+    @property
+    def length(self) -> int:
+        """How many numbers the gradients are."""
+        return sum(tensor.size for tensor in self._regions)
+
+    def gradients(self, batch: Batch) -> Array:
+        self._batch = batch
+        self._reserve(1)
+        with self._machine.errors(f"gradients of `{self._entry}`"):
+            encoder = self._machine.encoder()
+            self._copies.before(encoder)
+            for name, tensor in self._inputs.items():
+                self._machine.write(tensor, batch[name])
+            self._machine.run_half(encoder, self._entry, GRADIENTS)
+            self._machine.submit(encoder)
+            return self._read()
+
+    def _read(self) -> Array:
+        parts = [self._machine.read(t.buffer, t.offset, t.bytes) for t in self._regions]
+        return _joined([np.frombuffer(part, "<f4") for part in parts])
+
+    def update(self, flat: Array) -> None:
+        """Starts the second half; `collect` waits for it."""
+        with self._machine.errors(f"updates of `{self._entry}`"):
+            at = 0
+            for tensor in self._regions:
+                self._machine.write(tensor, flat[at : at + tensor.size].view("<u4"))
+                at += tensor.size
+            encoder = self._machine.encoder()
+            self._machine.run_half(encoder, self._entry, UPDATE)
+            self._record_outputs(encoder, 0)
+            self._copies.after(encoder)
+            self._record_end(encoder, 1)
+            self._machine.submit(encoder)
+        self._pending = [self._batch]
+
+    def collect(self) -> list[dict[str, Array]]:
+        """The outputs; `averaged` has the state that workers average, as one array."""
+        results = super().collect()
+        self.averaged = _joined([results[0].pop(key).reshape(-1) for key in self._state])
+        return results
+
+    def restore(self) -> None:
+        """Undoes the step, or its first half."""
+        if not self._copies.can_restore:
+            text = "there was not enough memory to undo a step: load the last checkpoint"
+            raise WgccError("memory", text)
+        self._copies.restore()
+
+    def check(self, gradients: Any) -> Array:
+        """The gradients for `update` as a caller passed them."""
+        flat = as_array(gradients, "gradients")
+        if flat.dtype != np.float32 or flat.shape != (self.length,):
+            found = f"{flat.dtype} of shape {list(flat.shape)}"
+            text = f"the gradients of `{self._entry}` are {self.length:,} f32, not {found}"
+            raise WgccError("shape", text, "gradients")
+        return np.ascontiguousarray(flat, "<f4")
+
+
+def exchange_of(entry: Entry) -> Exchange:
+    """What the plan says of exchanging gradients, or an error that says why it is impossible."""
+    if not entry.training:
+        text = f"the entry `{entry.name}` does not train: it updates no parameter by a gradient"
+        raise WgccError("name", text, entry.name)
+    if entry.exchange is None:
+        text = "the bundle was built by a wgcc that could not separate gradients: build it again"
+        raise WgccError("exchange", text, entry.name)
+    if entry.exchange.why:
+        text = f"the gradients of `{entry.name}` cannot be exchanged: {entry.exchange.why}"
+        raise WgccError("exchange", text, entry.name)
+    return entry.exchange
+
+
+def _joined(parts: Sequence[Array]) -> Array:
+    """As one array of f32."""
+    if len(parts) == 1:
+        return parts[0].astype(np.float32, copy=False)
+    return np.concatenate(parts, dtype=np.float32) if parts else NOTHING
+
+
+def _tensor(number: int, buffer: int, offset: int, size: int) -> Tensor:
+    shape = (size // WORD,)
+    return Tensor(f"gradients[{number}]", "f32", shape, buffer, offset, "grads", False, {})
+
+
+class HalfSteps:
+    """Which step of a model is half done, and which can still be undone."""
+
+    def __init__(self) -> None:
+        self._runners: dict[tuple[str, bool], HalvesRunner] = {}
+        self._half: HalvesRunner | None = None
+        self._last: HalvesRunner | None = None
+
+    def start(self, machine: Machine, entry: Entry, guard: Guard | None, batch: Batch) -> Array:
+        """Without `guard`, values that are not finite are no error."""
+        key = entry.name, guard is not None and guard.finite
+        if key not in self._runners:
+            copies = guard or Guard(machine, entry.name, finite=False)
+            self._runners[key] = HalvesRunner(machine, entry, copies)
+        self._half, self._last = self._runners[key], None
+        return self._half.gradients(batch)
+
+    def finish(self, gradients: Any, progress: Progress) -> dict[str, Array]:
+        half = self._half
+        if half is None:
+            raise WgccError("order", "`apply` needs a call of `gradients` directly before it")
+        flat = half.check(gradients)
+        self._half, name = None, half.entry.name
+        half.update(flat)
+        step = progress.step(name) + 1
+        flight = Flight(half, half.entry, step, 1, lambda made: progress.add(name, made, False))
+        flight.land()
+        (outputs,) = flight.result()
+        self._last = half
+        return outputs
+
+    @property
+    def averaged(self) -> Array:
+        """After `finish`: the state that workers average, as one array."""
+        return self._last.averaged if self._last else NOTHING
+
+    def drop(self) -> None:
+        """Undoes the first half of a step that has no second."""
+        if self._half:
+            half, self._half = self._half, None
+            half.restore()
+
+    def undo(self, progress: Progress) -> None:
+        if self._last is None:
+            raise WgccError("order", "`undo` needs a call of `apply` directly before it")
+        self._last.restore()
+        progress.add(self._last.entry.name, -1, False)
+        self._last = None
+
+    def forget(self) -> None:
+        """The last step cannot be undone any more, because something else has changed values."""
+        self._last = None
+
+
+class StepsInHalves(ABC):
+    """The methods of a model that make training steps in two halves."""
+
+    _machine: Machine
+    _exclusive: Exclusive
+    _progress: Progress
+    _halves: HalfSteps
+
+    @abstractmethod
+    def entry(self, name: str) -> Entry: ...
+
+    @abstractmethod
+    def _use(self) -> AbstractContextManager[None]: ...
+
+    @abstractmethod
+    def _guard(self, entry: str) -> Guard | None: ...
+
+    @property
+    @abstractmethod
+    def plan(self) -> Plan: ...
+
+    def gradients(self, batch: Mapping[str, Any], entry: str = "train") -> Gradients:
+        """The first half of a training step: the gradients of all parameters as one f32 array.
+
+        `gradients["l1.w"]` is the part of one parameter. `apply` makes the second half, also with
+        other gradients. Any other use undoes the first.
+        """
+        spec = self.entry(entry)
+        exchange_of(spec)
+        return named(self._gradients(spec, check_batch(batch, spec)), self.plan, spec)
+
+    def _gradients(self, entry: Entry, words: Batch) -> Array:
+        """Of a batch that is checked already."""
+        with self._use():
+            return self._halves.start(self._machine, entry, self._guard(entry.name), words)
+
+    def apply(self, gradients: Any) -> dict[str, Array]:
+        """The second half of a training step: clipping, schedule, update; returns the outputs."""
+        with self._exclusive.use():
+            self._machine.check_open()
+            return self._halves.finish(gradients, self._progress)
+
+    def undo(self) -> None:
+        """Undoes the last `apply`, if nothing has changed the model since then."""
+        with self._use():
+            self._halves.undo(self._progress)

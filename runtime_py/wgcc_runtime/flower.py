@@ -22,6 +22,7 @@ from wgcc_runtime.checkpoint import Progress, save_checkpoint
 from wgcc_runtime.distributed import federated
 from wgcc_runtime.distributed.federated import Arrays, Round
 from wgcc_runtime.distributed.identity import bundle_digest
+from wgcc_runtime.drawn import checked_seed
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.evaluation import ENTRY
 from wgcc_runtime.fit import check_places, check_training
@@ -30,7 +31,6 @@ from wgcc_runtime.loader import load, load_plan
 from wgcc_runtime.model import Model
 from wgcc_runtime.plan import Plan
 from wgcc_runtime.schedule import counted
-from wgcc_runtime.threefry import checked_seed
 from wgcc_runtime.values import StartValues, without_moments
 
 # Flower's number for "the ClientApp raised an exception".

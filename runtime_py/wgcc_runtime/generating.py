@@ -14,9 +14,9 @@ import numpy as np
 
 from wgcc_runtime.batches import check_batch
 from wgcc_runtime.choosing import Choice
+from wgcc_runtime.drawn import checked_seed
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.schedule import counted
-from wgcc_runtime.threefry import checked_seed
 from wgcc_runtime.tokens.letters import Alphabet
 from wgcc_runtime.writing import (
     DEFAULTS,

@@ -11,13 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from wgcc_runtime.arrays import Array, as_bytes
-from wgcc_runtime.device import Device, open_device
+from wgcc_runtime.device import Device, Readback, gpu_errors, open_device, wgpu
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.gpu_errors import gpu_errors, wgpu
 from wgcc_runtime.machine import GRADIENTS
 from wgcc_runtime.plan import Binding, Dispatch, Plan, Tensor
-from wgcc_runtime.readback import Readback
-from wgcc_runtime.repeats import run_order
+from wgcc_runtime.plan_parts import run_order
 
 # Copies to the host go through one buffer of at most this size.
 READ_BYTES = 16 << 20

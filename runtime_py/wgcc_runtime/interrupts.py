@@ -1,19 +1,76 @@
-"""Defers signals during work that must not be interrupted.
+"""Signals, threads and processes that must not disturb a model.
 
 Python runs the handler of a signal between any two instructions of the main thread, and that of
 Ctrl-C raises. During a call to the GPU this would leave a buffer mapped for ever, or steps that are
-not counted. Within `held`, handlers are deferred until the work is done.
+not counted. Within `held`, handlers are deferred until the work is done; `Exclusive` lets one
+thread at a time use a model. In a forked process, where the threads of the driver, of wgpu and of
+the twin do not exist, bundles are refused: calls, and freeing a buffer, would wait for ever.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
+import os
 import signal
 import threading
-from collections.abc import Callable
-from types import FrameType
+from collections.abc import Callable, Iterator
+from types import FrameType, ModuleType
 from typing import Any
+
+from wgcc_runtime.errors import WgccError
+
+_watched: list[ModuleType] = []
+_is_child = False
+
+
+def check_process() -> None:
+    if _is_child:
+        raise WgccError(
+            "forked",
+            "this process was forked from one that runs bundles, which works only in that one: "
+            "load bundles only after the fork, or start processes by `spawn` "
+            "(multiprocessing.set_start_method('spawn'))",
+        )
+
+
+def is_child() -> bool:
+    return _is_child
+
+
+def watch(module: ModuleType) -> None:
+    """From now on, forked processes may not use bundles, which `module` runs in this one."""
+    if module in _watched:
+        return
+    if not _watched and hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_disable)
+    _watched.append(module)
+
+
+def _disable() -> None:
+    global _is_child
+    _is_child = True
+    for module in _watched:
+        keep_objects(module)
+        if hasattr(module, "GPUObjectBase"):
+            _skip_exit_handlers()
+
+
+def keep_objects(module: Any) -> None:
+    """From now on, objects of wgpu or wasmtime are not freed when Python drops them."""
+    for name in ("GPUObjectBase", "GPUAdapter", "Managed"):
+        with contextlib.suppress(AttributeError):
+            getattr(module, name).__del__ = lambda self: None
+
+
+def _skip_exit_handlers() -> None:
+    # Drivers join their threads when a process ends. C runs exit handlers in reverse order: the
+    # last one registered, `_exit`, gets the status and ends the process before the others run.
+    with contextlib.suppress(AttributeError):
+        library = ctypes.CDLL(None)
+        library.on_exit(library._exit, None)
+
 
 # Signals that end, stop or time programs. A signal without a handler in Python is not deferred: it
 # ends the process, or is ignored.
@@ -123,3 +180,98 @@ class _Signals:
 
 
 _signals = _Signals()
+
+
+# How often a thread that waits for another checks whether it was interrupted.
+LOOK_SECONDS = 0.1
+
+
+class Exclusive:
+    """A lock for threads; signals are deferred while one holds it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    @contextlib.contextmanager
+    def use(self) -> Iterator[None]:
+        # Before the lock: in a forked process no thread may be left to release it.
+        check_process()
+        with held():
+            while not self._lock.acquire(timeout=LOOK_SECONDS):
+                handle_now()
+            try:
+                yield
+            finally:
+                self._lock.release()
+
+
+class OneFit:
+    """A callback may call `fit` again, but two threads would mix up the order of steps."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+
+    @contextlib.contextmanager
+    def use(self) -> Iterator[None]:
+        check_process()
+        before, thread = self._thread, threading.current_thread()
+        if before not in (None, thread):
+            raise WgccError("busy", "the model is in `fit` already, in another thread")
+        self._thread = thread
+        try:
+            yield
+        finally:
+            self._thread = before
+
+
+class OneText:
+    """Two texts that are written by turns would read each other's letters, which are in the state
+    of the model. A text begins with its first letter, and ends when its iterator does."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def use(self) -> Iterator[None]:
+        if not self._lock.acquire(blocking=False):
+            text = "the model writes a text already: read it to its end, or close its iterator"
+            raise WgccError("busy", text, "generate")
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+
+# More than `struct sigaction` has on any system; it begins with the address of the handler.
+RECORD_BYTES = 512
+TRAPS = ("SIGSEGV", "SIGILL", "SIGFPE", "SIGBUS")
+
+
+class TrapHandlers:
+    """Those that are there now; `restore` installs them again if others have taken their place."""
+
+    def __init__(self) -> None:
+        self._records: dict[int, ctypes.Array[ctypes.c_char]] = {}
+        if os.name != "posix":
+            return
+        self._sigaction = ctypes.CDLL(None).sigaction
+        self._sigaction.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+        for name in TRAPS:
+            number = int(getattr(signal, name))
+            self._records[number] = ctypes.create_string_buffer(RECORD_BYTES)
+            self._sigaction(number, None, self._records[number])
+        # A plain number: an enum takes a microsecond more.
+        self._number = int(signal.SIGSEGV)
+        self._probe = ctypes.create_string_buffer(RECORD_BYTES)
+        self._place = ctypes.addressof(self._probe)
+        self._found = ctypes.c_void_p.from_buffer(self._probe)
+        self._own = ctypes.c_void_p.from_buffer(self._records[self._number]).value
+
+    def restore(self) -> None:
+        """Asks for one of them, which takes 1 µs: whoever replaces one replaces all."""
+        if not self._records:
+            return
+        self._sigaction(self._number, None, self._place)
+        if self._found.value != self._own:
+            for number, record in self._records.items():
+                self._sigaction(number, record, None)

@@ -8,11 +8,8 @@ from math import prod
 from typing import Any
 
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.plan_digest import check_plan_digest
-from wgcc_runtime.plan_exchange import Exchange, read_exchange
-from wgcc_runtime.plan_tokens import TokenRecord, characters, token_record
-from wgcc_runtime.schema import check_form, plan_schema
-from wgcc_runtime.strict_json import parse_json
+from wgcc_runtime.plan_parts import Exchange, TokenRecord, characters, read_exchange, token_record
+from wgcc_runtime.strict_json import check_form, check_plan_digest, parse_json, plan_schema
 
 VERSION = 1
 MAX_PLAN_BYTES = 8 << 20
@@ -168,7 +165,7 @@ class Rows:
 class Entry:
     """`inputs` and `outputs` map the names callers use to tensors of the plan.
 
-    `repeats` are the loops among its dispatches: see `repeats.py`.
+    `repeats` are the loops among its dispatches: see `plan_parts.py`.
     """
 
     name: str

@@ -19,8 +19,7 @@ from typing import Any
 
 from wgcc_runtime.bundle_files import open_bundle
 from wgcc_runtime.checkpoint import Progress, resume_checkpoint
-from wgcc_runtime.data.preparation import Preparation
-from wgcc_runtime.data.result import Data
+from wgcc_runtime.data.preparation import Data, Preparation
 from wgcc_runtime.distributed.identity import LARGEST, identity
 from wgcc_runtime.distributed.ray_loopback import on_loopback
 from wgcc_runtime.distributed.ray_members import Member, Shipped, Sizes
@@ -37,6 +36,7 @@ from wgcc_runtime.distributed.setup import (
 )
 from wgcc_runtime.distributed.training import Training
 from wgcc_runtime.distributed.worker import Values
+from wgcc_runtime.drawn import checked_seed
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.fit import (
     check_places,
@@ -45,12 +45,11 @@ from wgcc_runtime.fit import (
     kept_preparation,
     resumed_place,
 )
-from wgcc_runtime.halves import exchange_of
+from wgcc_runtime.flight import exchange_of
 from wgcc_runtime.history import History
 from wgcc_runtime.loader import load_plan
 from wgcc_runtime.plan import Entry, Plan
 from wgcc_runtime.replace_file import previous
-from wgcc_runtime.threefry import checked_seed
 from wgcc_runtime.values import StartValues
 
 # How long a connection to a cluster may take.

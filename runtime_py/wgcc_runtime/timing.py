@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from wgcc_runtime.gpu_errors import gpu_errors, wgpu
+from wgcc_runtime.device import Readback, gpu_errors, wgpu
 from wgcc_runtime.gpu_machine import Command, GpuMachine, record_pass
 from wgcc_runtime.machine import Machine
 from wgcc_runtime.plan import Dispatch, Entry
-from wgcc_runtime.readback import Readback
-from wgcc_runtime.repeats import times_run
+from wgcc_runtime.plan_parts import times_run
 
 TICK_BYTES = 8
 TIMESTAMPS = "GPU timestamps, one pass per kernel"

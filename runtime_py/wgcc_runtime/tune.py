@@ -15,7 +15,7 @@ from wgcc_runtime.errors import WgccError
 from wgcc_runtime.gpu_machine import Command, GpuMachine
 from wgcc_runtime.machine import Machine
 from wgcc_runtime.plan import Dispatch, Plan, Replacement
-from wgcc_runtime.repeats import times_run
+from wgcc_runtime.plan_parts import times_run
 from wgcc_runtime.timing import kernel_times
 
 ROUNDS = 3

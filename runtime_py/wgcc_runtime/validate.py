@@ -11,7 +11,6 @@ from math import prod
 from typing import Any, NoReturn
 
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.limits import limits_of
 from wgcc_runtime.plan import (
     Binding,
     Dispatch,
@@ -24,8 +23,7 @@ from wgcc_runtime.plan import (
     Tensor,
     Twin,
 )
-from wgcc_runtime.plan_exchange import check_exchange
-from wgcc_runtime.repeats import times_run
+from wgcc_runtime.plan_parts import check_exchange, limits_of, times_run
 from wgcc_runtime.tables import table
 
 MAX_DISPATCHES = 10_000

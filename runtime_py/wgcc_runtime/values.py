@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from wgcc_runtime.arrays import Array, as_array, convert
-from wgcc_runtime.averages import names_averages, with_averages
 from wgcc_runtime.bundle_files import Folder, Read
-from wgcc_runtime.data.bundle_data import bundle_preparation
-from wgcc_runtime.data.preparation import KEY, Preparation, is_only_names
+from wgcc_runtime.data.form import EntryForm
+from wgcc_runtime.data.preparation import KEY, Data, Preparation, is_only_names
+from wgcc_runtime.drawn import initial_values
 from wgcc_runtime.errors import WgccError, did_you_mean
-from wgcc_runtime.initial import initial_values
 from wgcc_runtime.plan import Plan, Tensor
-from wgcc_runtime.weights import Facts, is_large, load_weights
+from wgcc_runtime.weights import Facts, is_large, load_weights, names_averages, with_averages
 
 SEED_STATE = "rng/seed"
 WEIGHTS = "weights.safetensors"
@@ -74,17 +73,18 @@ class StartValues:
         own, facts = _file(plan, read, WEIGHTS, ("param", "state"))
         # Moments without the step count that belongs to them would give steps of the wrong size.
         self._own = without_moments(own)
+        self.given: Words
         if names_averages(weights):
-            self._given = without_moments(with_averages(own, weights, WEIGHTS))
+            self.given = without_moments(with_averages(own, weights, WEIGHTS))
         else:
             given, given_facts = _given_weights(plan, weights)
-            self._given = dict(given)
+            self.given = dict(given)
             facts = {**facts, **given_facts}
         # How the data was made that the weights were trained with.
         self.preparation: Preparation | None = facts.get(KEY) or bundle_preparation(read)
         # Whether values are given or trained, not drawn.
-        self.has_learned = bool(self._given) or "seed" not in plan.weights or KEY in facts
-        _check_complete(plan, self.constants, self._own, self._given)
+        self.has_learned = bool(self.given) or "seed" not in plan.weights or KEY in facts
+        _check_complete(plan, self.constants, self._own, self.given)
 
     @property
     def names(self) -> Preparation | None:
@@ -98,7 +98,7 @@ class StartValues:
         `own`: the values the bundle was built with, even if other weights were given, or its
         weights file was replaced since.
         """
-        given = {} if own else self._given
+        given = {} if own else self.given
         if own and not self._is_as_built():
             seed = self._built_seed()
         return DrawnWords(self._plan.persistent(), partial(self._word, seed, given))
@@ -232,3 +232,31 @@ def _names(names: list[str]) -> str:
 def _drawn(tensor: Tensor, seed: int) -> Array:
     values = initial_values(tensor.init, tensor.shape, seed, tensor.name, tensor.dtype)
     return convert(values, tensor.dtype, f"initial values of `{tensor.name}`")
+
+
+FILE = "data.safetensors"
+MAX_BYTES = 256 << 20
+
+
+def bundle_preparation(read: Read) -> Preparation | None:
+    stored = _stored(read)
+    return stored[1] if stored else None
+
+
+def bundle_data(read: Read, entry: EntryForm) -> Data | None:
+    """The data for an entry; None if the bundle was built without."""
+    stored = _stored(read)
+    if stored is None or not set(entry.inputs) <= set(stored[0]):
+        return None
+    arrays, preparation = stored
+    found = {name: arrays[name] for name in entry.inputs}
+    rows = len(found[entry.rows[0]]) if entry.rows else 1
+    return Data(found, preparation, rows, entry.rows, own_scaling=preparation is not None)
+
+
+def _stored(read: Read) -> tuple[dict[str, Array], Preparation | None] | None:
+    data = read(FILE, MAX_BYTES)
+    if data is None:
+        return None
+    arrays, facts = load_weights(data)
+    return arrays, facts.get(KEY)

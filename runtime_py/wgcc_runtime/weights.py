@@ -13,7 +13,7 @@ import contextlib
 import json
 import os
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,11 @@ import safetensors
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.data.preparation import KEY as PREPARATION
 from wgcc_runtime.data.preparation import parse_preparation, preparation_text
+from wgcc_runtime.drawn import MASK
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.regular_files import open_regular, read_regular
 from wgcc_runtime.replace_file import replace_file
-from wgcc_runtime.safetensors_file import bytes_of, file_pieces
 from wgcc_runtime.strict_json import parse_json
-from wgcc_runtime.threefry import MASK
 
 # The largest integer that JavaScript represents exactly.
 MOST_STEPS = 2**53 - 1
@@ -240,3 +239,77 @@ def _crc(tensors: Mapping[str, Array]) -> int:
         total = zlib.crc32(name.encode(), total)
         total = zlib.crc32(bytes_of(tensors[name]), total)
     return total
+
+
+Piece = bytes | memoryview
+# In the order in which the library stores them: wide elements first, which are thereby aligned.
+_STORED_TYPES = {
+    "<u8": "U64", "<i8": "I64", "<f8": "F64", "<f4": "F32", "<u4": "U32", "<i4": "I32",
+    "<f2": "F16", "<u2": "U16", "<i2": "I16", "|i1": "I8", "|u1": "U8", "|b1": "BOOL",
+}  # fmt: skip
+_RANKS = {name: rank for rank, name in enumerate(_STORED_TYPES)}
+
+
+def file_pieces(tensors: Mapping[str, Array], metadata: Mapping[str, str]) -> list[Piece]:
+    """The header, then the elements of each tensor, which must not change meanwhile."""
+    arrays = {name: np.asarray(array, order="C") for name, array in tensors.items()}
+    order = sorted(arrays, key=lambda name: (_RANKS[arrays[name].dtype.str], name))
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    end = 0
+    for name in order:
+        start, end = end, end + arrays[name].nbytes
+        header[name] = {
+            "dtype": _STORED_TYPES[arrays[name].dtype.str],
+            "shape": list(arrays[name].shape),
+            "data_offsets": [start, end],
+        }
+    return [_header_piece(header), *(bytes_of(arrays[name]) for name in order)]
+
+
+def bytes_of(array: Array) -> memoryview:
+    """The elements in order, without a copy if they are contiguous."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _header_piece(header: Mapping[str, Any]) -> bytes:
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+__all__: Sequence[str] = ["Piece", "bytes_of", "file_pieces"]
+
+
+EMA = "ema"
+
+
+def names_averages(weights: Any) -> bool:
+    """Whether it is no file of weights, but a name of averages: `ema` or `NAME.ema`."""
+    if not isinstance(weights, str) or "/" in weights:
+        return False
+    return weights.rpartition(".")[2] == EMA and not Path(weights).exists()
+
+
+def with_averages(arrays: Mapping[str, Array], weights: str, path: Path | str) -> dict[str, Array]:
+    """`arrays`, but with averages where parameters have one.
+
+    `weights` is `ema`, or `NAME.ema` for the averages of the optimizer of that name.
+    """
+    optimizer, _, word = weights.rpartition(".") if isinstance(weights, str) else ("", "", "")
+    if word != EMA:
+        text = f'weights={weights!r}: there are "ema" and "NAME.ema", of the optimizer NAME'
+        raise WgccError("name", text, str(weights))
+    found: dict[str, Array] = {}
+    for name, array in arrays.items():
+        prefix, owner, what, parameter = [*name.split("/", 3), *[""] * 4][:4]
+        if prefix != "opt" or what != EMA or (optimizer and owner != optimizer):
+            continue
+        if parameter in found:
+            text = f"{path} has several averages of `{parameter}`"
+            raise WgccError("name", f'{text}; choose one: weights="{owner}.ema"', parameter)
+        found[parameter] = array
+    if not found:
+        whose = f" of `{optimizer}`" if optimizer else ""
+        text = f"{path} has no averages{whose}: its optimizer needs the setting `ema`, and `save` "
+        raise WgccError("weights", f"{text}must not leave the optimizer out", str(path))
+    return {**arrays, **found}

@@ -164,7 +164,7 @@ def _train(own: Any, task: dict[str, Any]) -> dict[str, float]:
 
 
 def _gradient_bytes(model: Any) -> int:
-    from wgcc_runtime.halves import exchange_of
+    from wgcc_runtime.flight import exchange_of
 
     return int(exchange_of(model.entry("train")).bytes)
 

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from wgcc.bundle import runtime_js
+from wgcc.bundle import page as pages
 from wgcc.bundle.javascript import strip_javascript
-from wgcc.bundle.join import join_modules
-from wgcc.bundle.modules import JoinError
-from wgcc.bundle.runtime_js import FILES, page_files, readable_files, runtime_modules
-from wgcc.paths import data_dir
+from wgcc.bundle.modules import JoinError, join_modules
+from wgcc.bundle.page import FILES, page_files, readable_files, runtime_modules
+from wgcc.files import data_dir
 
 CORE = """// The whole.
 
@@ -191,7 +190,7 @@ def test_files_of_an_earlier_run_are_those_of_this_one(
     page = data_dir("runtime_js") / "page"
     made = page_files.__wrapped__(page, "app.js", False)
     (kept,) = (tmp_path / "wgcc").iterdir()
-    monkeypatch.setattr(runtime_js, "join_modules", None)  # the second time, nothing is joined
+    monkeypatch.setattr(pages, "join_modules", None)  # the second time, nothing is joined
     assert page_files.__wrapped__(page, "app.js", False) == made
     kept.write_bytes(kept.read_bytes()[:-1])
     with pytest.raises(TypeError):

@@ -12,23 +12,23 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save, save_file
 
+import wgcc.bundle.content as files
 import wgcc.bundle.emit as emit
 import wgcc.bundle.page as pages
-import wgcc.bundle.safetensors as files
 import wgcc.bundle.selftest as selftest
 import wgcc_runtime
-import wgcc_runtime.initial
+import wgcc_runtime.drawn
 import wgcc_runtime.weights as weights
 from building import TWIN
 from web_stacks import build_web, run_node
+from wgcc.bundle.emit import InitialValues, read_weights
 from wgcc.bundle.folder import write_files
-from wgcc.bundle.initial_weights import InitialValues, read_weights
 from wgcc.cli import main
 from wgcc.cli.progress import Loading
 from wgcc.compiler import compile_file
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.guard import _watched
-from wgcc_runtime.safetensors_file import file_pieces
+from wgcc_runtime.runner import _watched
+from wgcc_runtime.weights import file_pieces
 
 MODEL = """
 model Large {
@@ -74,13 +74,13 @@ def test_values_that_weights_replace_are_not_drawn(
 ) -> None:
     save_file({"w": np.ones((300, 500), np.float32)}, tmp_path / "w.safetensors")
     drawn: list[str] = []
-    draw = wgcc_runtime.initial.initial_values
+    draw = wgcc_runtime.drawn.initial_values
 
     def counted(init: Any, shape: Any, seed: int, name: str, dtype: str) -> Any:
         drawn.append(name)
         return draw(init, shape, seed, name, dtype)
 
-    monkeypatch.setattr(wgcc_runtime.initial, "initial_values", counted)
+    monkeypatch.setattr(wgcc_runtime.drawn, "initial_values", counted)
     program = compile_file(model).program
     values = InitialValues(program, read_weights(tmp_path / "w.safetensors", program))
     assert list(values) == ["w"]

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import line_bundle
 from changed_plans import REMOVED, change, encode
+from wgcc_runtime.bundle_files import code_digest
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.loader import load, load_plan
 from wgcc_runtime.plan import read_plan
-from wgcc_runtime.schema import check_form, plan_schema
-from wgcc_runtime.wgsl_code import code_digest
+from wgcc_runtime.strict_json import check_form, plan_schema
 
 SAMPLE = {"mean": 0, "size": 0, "at": [0], "scale": 1}
 CHANGES = {"tolerance": 1, "tensors": {"train/x": SAMPLE}}

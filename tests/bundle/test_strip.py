@@ -12,7 +12,7 @@ import pytest
 from adapters import ROOT
 from web_stacks import NODE, build_web, tool
 from wgcc.bundle.javascript import JavaScriptError, strip_css, strip_javascript, tokenize
-from wgcc.bundle.runtime_js import TOKENS, readable_files, shipped_files
+from wgcc.bundle.page import TOKENS, readable_files, shipped_files
 
 CASES = {
     "comments": ("// a\nlet a = 1; /* b */ let b = 2; // c\n", "let a=1;let b=2;\n"),

@@ -22,16 +22,15 @@ from test_runtime_plan import MALFORMED
 from test_twin_plan import MALFORMED as MALFORMED_TWINS
 from test_twin_plan import plan_with_twin
 from web_stacks import NODE, run_node, tool
-from wgcc.bundle.runtime_js import (
+from wgcc.bundle.page import (
     page_modules,
     readable_files,
     runtime_files,
     runtime_modules,
 )
+from wgcc_runtime.drawn import initial_values, random_words
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.initial import initial_values
 from wgcc_runtime.plan import read_plan
-from wgcc_runtime.threefry import random_words
 
 RUNTIME = ROOT / "runtime_js"
 # After parsing, JavaScript cannot distinguish 1.0 from 1.

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from PIL import Image
 
 import wgcc_runtime
-from wgcc.bundle.data_file import described
+from wgcc.bundle.content import described
 from wgcc.bundle.folder import write_files
 from wgcc.cli.group import cli
 from wgcc.compiler import compile_file

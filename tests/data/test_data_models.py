@@ -15,8 +15,8 @@ from building import build
 from test_data_cases import CASES
 from wgcc_runtime.data.preparation import parse_preparation, preparation_text
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.javascript_json import number_text
 from wgcc_runtime.model import Model
+from wgcc_runtime.strict_json import number_text
 from wgcc_runtime.weights import load_weights
 
 

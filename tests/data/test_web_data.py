@@ -16,7 +16,7 @@ from adapters import ROOT
 from test_data_cases import ASKED, CASES, EXPECTED, exact
 from test_data_fuzz import damage
 from web_stacks import build_web, run_job, run_node
-from wgcc_runtime.data.result import Data
+from wgcc_runtime.data.preparation import Data
 from wgcc_runtime.weights import save_arrays
 
 

@@ -19,8 +19,7 @@ from web_stacks import build_web
 from wgcc_runtime.bundle_files import MAX_KERNEL_BYTES
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan import MAX_PLAN_BYTES, read_plan
-from wgcc_runtime.plan_digest import plan_digest
-from wgcc_runtime.schema import plan_schema
+from wgcc_runtime.strict_json import plan_digest, plan_schema
 from wgcc_runtime.weights import load_weights, save_weights
 
 PAGE = (ROOT / "wgcc" / "BUNDLE.md").read_text(encoding="utf-8")

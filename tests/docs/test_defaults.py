@@ -19,10 +19,10 @@ from adapters import ROOT
 from default_pairs import Pair, recorded_as
 from elaborated import program
 from wgcc.elaborate.builtins import BUILTINS
-from wgcc.elaborate.declarations.inits import DISTRIBUTIONS
+from wgcc.elaborate.declarations.constants import DISTRIBUTIONS
 from wgcc.ir.program import Init
 from wgcc.ops.optimizers import OPTIMIZERS
-from wgcc_runtime.initial import initial_values
+from wgcc_runtime.drawn import initial_values
 
 PAGE = ROOT / "grammar" / "DEFAULTS.md"
 TORCH = json.loads(pairs.RECORDED.read_text(encoding="utf-8"))

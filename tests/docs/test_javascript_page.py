@@ -16,8 +16,8 @@ import pytest
 
 from adapters import ROOT, environment
 from web_stacks import NODE, TOOLS, build_web, run_node
-from wgcc.bundle.web_types import MEMBERS
-from wgcc.paths import data_dir
+from wgcc.bundle.web import MEMBERS
+from wgcc.files import data_dir
 
 PAGE = (ROOT / "runtime_js" / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)

@@ -11,7 +11,7 @@ import golden
 from adapters import ROOT
 from elaborated import problems
 from wgcc.elaborate.builtins import BUILTINS
-from wgcc.elaborate.declarations.inits import DISTRIBUTIONS
+from wgcc.elaborate.declarations.constants import DISTRIBUTIONS
 from wgcc.elaborate.declarations.layers import MODEL_SETTINGS
 from wgcc.ir.graph import DTYPES
 from wgcc.ops.optimizers import OPTIMIZERS

@@ -12,8 +12,7 @@ import pytest
 import golden
 from adapters import ROOT
 from wgcc.compiler import Compiled, compile_file
-from wgcc.errors import WgError
-from wgcc.errors_text import render
+from wgcc.errors import WgError, render
 
 README = ROOT / "README.md"
 KERNEL = re.compile(r"(<!-- kernel writing (\S+) -->\n```wgsl\n)(.*?)(```)", re.DOTALL)

@@ -19,7 +19,7 @@ from wgcc.language_service.layout import code_of, format_source
 from wgcc.syntax import ast
 from wgcc.syntax.parser import parse
 from wgcc.syntax.print_source import print_source
-from wgcc.syntax.rewrite import form
+from wgcc.syntax.templates import form
 from wgcc.syntax.tree_text import walk
 
 FOLDERS = ("grammar", "examples", "tests")

@@ -13,7 +13,7 @@ import pytest
 import wgcc_runtime
 from adapters import ROOT
 from web_stacks import build_web, verify
-from wgcc_runtime.limits import DEFAULT_LIMITS
+from wgcc_runtime.plan_parts import DEFAULT_LIMITS
 
 NAMES = ("cnn", "chargpt", "mamba", "lora", "names", "gqa_decode")
 # naga compiles for lavapipe, Tint, which refuses it, for SwiftShader.

@@ -15,8 +15,7 @@ from wgcc.compiler import read_program
 from wgcc.errors import WgError
 from wgcc.evaluate import evaluate
 from wgcc.exporting.as_source import program_source
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Graph, TensorType, Value
+from wgcc.ir.graph import Builder, Graph, TensorType, Value
 from wgcc.ir.program import Program
 from wgcc.ops import infer_types
 

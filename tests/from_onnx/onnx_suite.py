@@ -72,6 +72,8 @@ def judge(case: Any, on: str = "wasm") -> str:
     ports = list(model.graph.input)[: len(inputs)]
     given = {}
     for port, array in zip(ports, inputs, strict=True):
+        if not port.type.HasField("tensor_type"):
+            continue
         given[port.name] = held = as_array(array)
         dims = port.type.tensor_type.shape.dim
         assert len(dims) in (0, held.ndim), f"{case.name}: {port.name} has another rank"

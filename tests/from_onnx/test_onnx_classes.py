@@ -14,11 +14,10 @@ import wgcc_runtime
 from adapters import ROOT
 from cli_runs import run
 from wgcc.errors import WgError
-from wgcc.from_onnx.classes import Classes
 from wgcc.from_onnx.compare import compared_numbers
 from wgcc.from_onnx.convert import Converted, Wishes, convert_file
 from wgcc.from_onnx.folder import build
-from wgcc.from_onnx.training_options import Training
+from wgcc.from_onnx.training_options import Classes, Training
 from wgcc.lazy_numpy import Array
 
 MODELS = ROOT / "tests" / "onnx_models"

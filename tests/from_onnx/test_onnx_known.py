@@ -104,6 +104,25 @@ def test_no_text_of_python_is_shown(tmp_path: Path) -> None:
     assert "Error" not in text and "numpy" not in text
 
 
+def test_sequences_are_refused_by_name(tmp_path: Path) -> None:
+    """Of known tensors of different shapes, and as an output."""
+    nodes = [
+        node("SequenceConstruct", ["short", "long"], ["s"]),
+        node("SequenceAt", ["s", "place"], ["t"]),
+        node("Mul", ["t", "x"], ["y"]),
+    ]
+    held = {"short": np.ones(2, np.float32), "long": np.ones(3, np.float32), "place": np.array(0)}
+    path = saved(tmp_path / "m.onnx", nodes, (1, [1]), held)
+    with pytest.raises(NotImportable, match="its output `s` is a sequence of tensors of different"):
+        convert_file(path, Wishes())
+    model = onnx.load(path)
+    model.graph.node[0].input[:] = ["short", "short"]
+    model.graph.output.append(helper.make_tensor_sequence_value_info("s", 1, [2]))
+    onnx.save(model, path)
+    with pytest.raises(NotImportable, match="s: output: it is no tensor, but of sequence_type"):
+        convert_file(path, Wishes())
+
+
 @pytest.mark.parametrize("opset", [7, 9, 10, 12])
 @pytest.mark.parametrize("reads", [False, True])
 def test_dropout_with_a_mask(opset: int, reads: bool, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 
 from wgcc.from_onnx.convert import Wishes, convert_file
 from wgcc.from_onnx.folder import Imported, build
-from wgcc.from_onnx.microsoft import DEFINITIONS
+from wgcc.from_onnx.microsoft.operators import DEFINITIONS
 from wgcc.from_onnx.problems import NotImportable
 
 F32, U8, I8, I32 = np.float32, np.uint8, np.int8, np.int32

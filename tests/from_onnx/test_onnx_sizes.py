@@ -14,8 +14,7 @@ from onnx import helper, numpy_helper
 import wgcc_runtime
 from cli_runs import run
 from wgcc.from_onnx.convert import Wishes, convert_file
-from wgcc.from_onnx.size_expressions import Expression, explain, fill, skeleton
-from wgcc.from_onnx.size_forms import form_of
+from wgcc.from_onnx.size_expressions import Expression, explain, fill, form_of, skeleton
 from wgcc.syntax import ast
 from wgcc.syntax.print_source import expression_text, print_source
 from wgcc.syntax.templates import NOWHERE, parsed

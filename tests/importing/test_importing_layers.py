@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 
 from adapters import ROOT
 from cli_runs import run
-from wgcc.bundle.initial_weights import InitialValues
+from wgcc.bundle.emit import InitialValues
 from wgcc.compiler import read_program
 from wgcc.evaluate import Session
 from wgcc.importing.transforms import Shape

@@ -13,9 +13,8 @@ from web_stacks import run_node
 from wgcc.bundle.web_text import kernel_codes
 from wgcc.compiler import compile_file
 from wgcc_runtime import WgccError
-from wgcc_runtime.bundle_files import open_bundle, read_kernel
+from wgcc_runtime.bundle_files import code_digest, code_of, open_bundle, read_kernel
 from wgcc_runtime.plan import Plan, read_plan
-from wgcc_runtime.wgsl_code import code_digest, code_of
 
 
 @pytest.fixture(scope="module")

@@ -24,10 +24,9 @@ from wgcc.bundle.plan import plan_text
 from wgcc.kernel.parse import parse_module
 from wgcc.kernel.rewrite.subgroups import UNROLLED, with_subgroups
 from wgcc_runtime import loader
-from wgcc_runtime.bundle_files import Read, read_kernel
+from wgcc_runtime.bundle_files import Read, code_digest, read_kernel
 from wgcc_runtime.device import DIRECTIVE, PROBE, SUBGROUPS_VARIABLE
 from wgcc_runtime.plan import Kernel, read_plan
-from wgcc_runtime.wgsl_code import code_digest
 
 MODEL = ROOT / "tests" / "kernels" / "subgroups.wg"
 GOLDEN = sorted((ROOT / "tests" / "golden").glob("*/kernels/*.wgsl"))

@@ -13,9 +13,9 @@ from building import build
 from elaborated import problems, program
 from wgcc.evaluate import Session
 from wgcc.passes.autograd import autograd
-from wgcc.passes.mark_remat import mark_remat
 from wgcc.passes.mark_rows import mark_rows
 from wgcc.passes.pipeline import run_passes
+from wgcc.passes.rematerialise import mark_remat
 
 FUNCTIONS = """
 fn softer(x: f32[..]) -> f32[..] {

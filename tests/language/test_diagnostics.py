@@ -9,8 +9,7 @@ import pytest
 import golden
 from adapters import ROOT
 from wgcc.elaborate import check
-from wgcc.errors import Diagnostics
-from wgcc.errors_text import render_run
+from wgcc.errors import Diagnostics, render_run
 from wgcc.passes.autograd import autograd
 
 FOLDER = ROOT / "tests" / "filetests" / "diagnostics"

@@ -10,8 +10,7 @@ import pytest
 from adapters import ROOT
 from elaborated import problems, program
 from wgcc.elaborate import check, elaborate
-from wgcc.errors import Diagnostics, Source, WgError
-from wgcc.errors_text import render_run
+from wgcc.errors import Diagnostics, Source, WgError, render_run
 from wgcc.evaluate import Session
 from wgcc.ir.text import graph_text
 from wgcc.ir.verify import verify_program
@@ -237,7 +236,7 @@ def test_sizes_and_seed_from_outside() -> None:
 
 
 def test_wrong_sizes_from_outside() -> None:
-    with pytest.raises(WgError, match="there is no dim C to set"):
+    with pytest.raises(WgError, match="there is no dim or const C to set"):
         program(SIZED, sizes={"B": 1, "C": 5})
     assert problems(SIZED, sizes={"B": 0}) == ["WG0401 2 a dim must be positive, but `B` is 0"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import wgcc_runtime
 from adapters import ROOT
 from building import build
-from wgcc.elaborate.program.public_names import METHODS
+from wgcc.elaborate.program.models import METHODS
 from wgcc_runtime import Model
 
 MODEL = """

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wgcc.errors import Diagnostics, Source, Span
-from wgcc.errors_text import LONGEST_LINE, render, render_run
+from wgcc.errors import LONGEST_LINE, Diagnostics, Source, Span, render, render_run
 from wgcc.spelling import did_you_mean
 
 

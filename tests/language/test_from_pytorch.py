@@ -12,7 +12,7 @@ from hinted import corrected, fixes, problems
 from pytorch_hints import expressions, inputs, lines, recorded
 from wgcc.elaborate.builtins import BUILTINS
 from wgcc.elaborate.from_pytorch import FUNCTIONS, LAYERS
-from wgcc.errors_text import render_run
+from wgcc.errors import render_run
 from wgcc.evaluate import evaluate
 from wgcc.passes.autograd import autograd
 

@@ -12,8 +12,7 @@ from wgcc.errors import Diagnostics, Source
 from wgcc.syntax import ast
 from wgcc.syntax.parser import parse
 from wgcc.syntax.print_source import expression_text, print_source
-from wgcc.syntax.rewrite import form
-from wgcc.syntax.templates import NOWHERE, filled, parsed, template, tree_of
+from wgcc.syntax.templates import NOWHERE, filled, form, parsed, template, tree_of
 
 FOLDERS = ("grammar/std", "examples", "tests/importing", "tests/filetests")
 

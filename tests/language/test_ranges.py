@@ -11,8 +11,7 @@ import pytest
 from elaborated import only, problems, program
 from wgcc.elaborate.index_ranges.intervals import intervals
 from wgcc.evaluate import OutOfRangeError, Session, evaluate
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Graph, TensorType, Value
+from wgcc.ir.graph import Builder, Graph, TensorType, Value
 from wgcc.ops import infer_types
 
 ROWS = 10

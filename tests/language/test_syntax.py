@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-import time
+import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -12,10 +12,9 @@ import pytest
 
 import golden
 from adapters import ROOT
-from wgcc import user_cache
-from wgcc.errors import Diagnostics, Source
-from wgcc.errors_text import render_run
-from wgcc.paths import data_dir
+from wgcc import files
+from wgcc.errors import Diagnostics, Source, render_run
+from wgcc.files import data_dir
 from wgcc.syntax import ast
 from wgcc.syntax.explain import affected_lines
 from wgcc.syntax.grammar import grammar
@@ -290,13 +289,29 @@ def test_odd_text_gives_errors_never_exceptions(text: str) -> None:
         item.as_json()
 
 
-def test_many_lines() -> None:
+def calls_to_read(text: str) -> int:
+    """How many functions are called, those of C included, to parse a text without mistakes."""
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        _, diagnostics = read(text)
+    finally:
+        sys.setprofile(None)
+    assert not diagnostics.items
+    return calls
+
+
+def test_work_grows_as_the_text_does() -> None:
+    """A guard against quadratic time. Calls are counted: seconds depend on the machine."""
     layer = LIBRARY.read_text(encoding="utf-8").removeprefix("wg 1\n")
-    text = layer * (10_000 // layer.count("\n"))
-    started = time.perf_counter()
-    file, diagnostics = read(text)
-    assert not diagnostics.items and len(file.items) > 300
-    assert time.perf_counter() - started < 30  # a guard against quadratic time, not a benchmark
+    grammar()
+    once, many = calls_to_read(layer), calls_to_read(layer * 8)
+    assert 7 * once < many < 9 * once
 
 
 def mutant(text: str, chance: random.Random) -> str:
@@ -345,26 +360,26 @@ def test_random_characters_never_raise() -> None:
 
 def test_a_damaged_cache_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    user_cache.keep_cached("key", b"tables")
-    assert user_cache.read_cached("key") == b"tables"
+    files.keep_cached("key", b"tables")
+    assert files.read_cached("key") == b"tables"
     kept = tmp_path / "wgcc" / "key"
     kept.write_bytes(kept.read_bytes()[:-1])
-    assert user_cache.read_cached("key") is None
-    assert user_cache.read_cached("other") is None
+    assert files.read_cached("key") is None
+    assert files.read_cached("other") is None
 
 
 def test_a_cache_that_others_may_write_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    user_cache.keep_cached("key", b"tables")
+    files.keep_cached("key", b"tables")
     (tmp_path / "wgcc").chmod(0o777)
-    assert user_cache.read_cached("key") is None
+    assert files.read_cached("key") is None
 
 
 def test_no_cache_folder_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
-    user_cache.keep_cached("key", b"tables")
-    assert user_cache.read_cached("key") is None
+    files.keep_cached("key", b"tables")
+    assert files.read_cached("key") is None

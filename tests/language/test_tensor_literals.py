@@ -11,7 +11,7 @@ import wgcc_runtime
 from building import build
 from elaborated import problems, program
 from expressions import problem_of
-from wgcc.passes.fold_tensors import fold_tensors
+from wgcc.passes.known_values import fold_tensors
 
 PROGRAM = """
 const table = [[0.0, 1.0], [2.0, 3.0]]

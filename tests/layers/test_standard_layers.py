@@ -13,7 +13,7 @@ import pytest
 
 import wgcc_runtime
 from elaborated import problems, program
-from wgcc.bundle.initial_weights import InitialValues
+from wgcc.bundle.emit import InitialValues
 from wgcc.compiler import Compiled, compile_file
 from wgcc.evaluate import Session
 from wgcc.passes.pipeline import run_passes

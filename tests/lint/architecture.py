@@ -15,11 +15,11 @@ Rows = Sequence[Sequence[str]]
 
 # Lowest first. A part may import parts of lower rows, and earlier parts of the first row.
 ROWS = (
-    ("lazy_numpy", "paths", "user_cache", "spelling", "errors", "errors_text", "reading"),
+    ("lazy_numpy", "spelling", "errors", "files"),
     ("tokens",),
     ("syntax", "ir", "kernel"),
     ("ops",),
-    ("effort", "evaluate"),
+    ("evaluate",),
     ("elaborate",),
     ("passes",),
     ("schedule",),
@@ -28,6 +28,9 @@ ROWS = (
     ("access",),
     ("compiler", "importing", "exporting"),
     ("from_onnx", "to_onnx", "to_torch"),
+    ("compile_error", "live_settings"),
+    ("in_memory",),
+    ("sklearn",),
     ("language_service",),
     ("cli",),
 )
@@ -35,14 +38,11 @@ ROWS = (
 SCHEDULE_ROWS = (
     ("kernel",),
     ("codegen",),
-    ("limits", "budget"),
-    ("raised_limits",),
+    ("limits",),
     ("layout",),
-    ("copies",),
     ("fuse",),
     ("memory", "exchange"),
     ("expand_loops",),
-    ("loop_lives",),
     ("entry_plan",),
     ("steps", "kernels"),
     ("schedule",),
@@ -58,7 +58,6 @@ ELABORATE_ROWS = (
     ("evaluation",),
     ("program",),
     ("elaborate",),
-    ("trace_again",),
 )
 # And inside wgcc/backends/wasm: bytes, text, kernels, the module.
 WASM_ROWS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lint import architecture, javascript, named_files, repository, suite, words
+from lint import architecture, javascript, named_files, repository, scheduled_ops, suite, words
 from lint.tree import Problem, Tree
 
 CHECKS = (
@@ -12,6 +12,7 @@ CHECKS = (
     architecture.imports_point_down_inside_parts,
     architecture.few_modules_name_a_back_end,
     architecture.no_list_of_ops_outside_the_ops,
+    scheduled_ops.the_scheduler_names_few_ops,
     architecture.third_party_packages_are_imported_in_one_place,
     architecture.runtime_stands_alone,
     architecture.sizes,

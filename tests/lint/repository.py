@@ -12,9 +12,9 @@ STATE_NAMES = {
     "runtime_js/draw/start_words.js",
     "runtime_js/files/identity.js",
     "runtime_py/wgcc_runtime/values.py",
-    "wgcc/ir/state_names.py",
+    "wgcc/ir/places.py",
     # The number of a call site is a constant, named beside the generator's state.
-    "wgcc/passes/prepare/numbers_in_memory.py",
+    "wgcc/passes/prepare/place_results.py",
 }
 FOLDERS = {"grammar", "wgcc", "runtime_js", "runtime_py", "examples", "tests", ".ci", ".github"}
 PAGES = {"README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}

@@ -27,8 +27,8 @@ from wgcc.cli.commands.show.subject import Subject
 from wgcc.compiler import Compiled, compile_program
 from wgcc.errors import Diagnostics, Source
 from wgcc_runtime.plan import Twin, read_plan
-from wgcc_runtime.repeats import run_order, times_run
-from wgcc_runtime.thread_count import choose_threads
+from wgcc_runtime.plan_parts import run_order, times_run
+from wgcc_runtime.wasm_machine import choose_threads
 
 # A loop in a loop, which trains one parameter: a zero gives an infinity in its round.
 TRAIN = """

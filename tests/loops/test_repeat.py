@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from read_ir import read_graphs
-from wgcc.effort import effort
-from wgcc.evaluate import evaluate
+from wgcc.evaluate import effort, evaluate
 from wgcc.ir.graph import Graph
 from wgcc.ir.text import graph_text
 from wgcc.ir.verify import verify

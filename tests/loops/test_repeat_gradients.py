@@ -11,15 +11,14 @@ import pytest
 from random_loops import random_loop, unrolled
 from read_ir import read_graphs
 from wgcc.evaluate import evaluate
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import FLOATS, Graph, Value
+from wgcc.ir.graph import FLOATS, Builder, Graph, Value
 from wgcc.ir.loops import Loop, all_names, loop_of
 from wgcc.ir.verify import verify
 from wgcc.ops import infer_types
 from wgcc.passes.autograd import autograd
-from wgcc.passes.expand import expand
 from wgcc.passes.hoist import hoist, hoist_from_gradients
-from wgcc.passes.mark_remat import mark_remat
+from wgcc.passes.rematerialise import mark_remat
+from wgcc.passes.rewrite import expand
 from wgcc.passes.simplify import simplify
 
 STEP, TOLERANCE = 1e-5, 2e-6

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from adapters import ROOT
-from wgcc.bundle.initial_weights import InitialValues
+from wgcc.bundle.emit import InitialValues
 from wgcc.compiler import read_program
 from wgcc.evaluate import Session
 from wgcc.passes.pipeline import run_passes

@@ -11,7 +11,7 @@ import pytest
 from adapters import ROOT
 from wgcc.ir.dtypes import DTYPE_TABLE, DTYPES, FLOATS, INTEGER_RANGES, INTEGERS
 from wgcc_runtime import arrays, plan, weights
-from wgcc_runtime.schema import plan_schema
+from wgcc_runtime.strict_json import plan_schema
 
 
 def alternatives(path: str, pattern: str) -> list[str]:

@@ -16,13 +16,10 @@ from expressions import graph_of
 from op_samples import Array, every_sample, input_arrays, run_nodes
 from op_samples import build as build_node
 from wgcc.evaluate import evaluate
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Value
+from wgcc.ir.graph import Builder, Value
 from wgcc.ops import Op
 from wgcc.ops.registry import Sample
-from wgcc.passes.autograd import autograd
-from wgcc.passes.differentiate import differentiate
-from wgcc.passes.missing_gradients import Missing
+from wgcc.passes.autograd import Missing, autograd, differentiate
 
 # Of the step squared times third derivatives, and of rounding divided by the step.
 STEP, TOLERANCE = 1e-5, 1e-5

@@ -7,12 +7,11 @@ import pytest
 
 from wgcc.errors import Source, Span, WgError
 from wgcc.evaluate import evaluate
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Graph, TensorType, Value
+from wgcc.ir.graph import Builder, Graph, TensorType, Value
 from wgcc.ir.verify import verify
 from wgcc.ops import infer_types
 from wgcc.passes.autograd import autograd
-from wgcc.passes.expand import expand
+from wgcc.passes.rewrite import expand
 from wgcc.passes.simplify import simplify
 
 PARAMS = {"a": (3, 4), "b": (4, 2), "c": (2,), "d": (3, 4)}

@@ -104,7 +104,7 @@ def test_what_is_refused(bundle: Path, tmp_path: Path, weights: str, code: str, 
 
 
 def test_two_averages_of_one_parameter_need_a_name(tmp_path: Path) -> None:
-    from wgcc_runtime.averages import with_averages
+    from wgcc_runtime.weights import with_averages
 
     arrays = {"w": np.zeros(1), "opt/a/ema/w": np.ones(1), "opt/b/ema/w": np.full(1, 2.0)}
     with pytest.raises(WgccError, match="several averages of `w`"):

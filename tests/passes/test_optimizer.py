@@ -12,8 +12,8 @@ from optimizer_cases import CASES, RECORDED, SHAPES, STEPS, Case, batch, initial
 from read_ir import read_graphs
 from wgcc.evaluate import Session
 from wgcc.ir.graph import TensorType
+from wgcc.ir.places import OptimizerState, optimizer_state
 from wgcc.ir.program import Init, Program, Tensor
-from wgcc.ir.state_names import OptimizerState, optimizer_state
 from wgcc.passes.pipeline import run_passes
 
 TRAIN = """

@@ -19,10 +19,10 @@ from wgcc.ir.verify import verify
 from wgcc.ops import OPS, infer_types
 from wgcc.ops.registry import Marker
 from wgcc.passes.autograd import autograd
-from wgcc.passes.expand import expand
 from wgcc.passes.hoist import hoist
 from wgcc.passes.optimizer import optimizer
 from wgcc.passes.pipeline import PREPARED, SIMPLIFIED, run_passes
+from wgcc.passes.rewrite import expand
 from wgcc.passes.simplify import simplify
 
 FOLDER = ROOT / "tests" / "filetests"

@@ -17,10 +17,8 @@ from wgcc.lazy_numpy import Array
 from wgcc.ops import OPS, Op
 from wgcc.ops.registry import Join, Pointwise, Reduce, Sample, View
 from wgcc.passes.mark_rows import mark_rows
-from wgcc.passes.row_axes import separate_axes
-from wgcc.passes.row_family import alone
-from wgcc.passes.row_kinds import ByRow, Digit, Mixed
-from wgcc.passes.row_rules import kinds_of
+from wgcc.passes.row_kinds import ByRow, Digit, Mixed, alone
+from wgcc.passes.row_rules import kinds_of, separate_axes
 
 B, T, D = 4, 3, 6
 HEAD = f"""

@@ -20,7 +20,7 @@ import wgcc_runtime
 from line_training import assert_same, batches, data, everything, refused
 from trials.interrupts import interrupt, python_path
 from twin_modules import assemble, record
-from wgcc_runtime import Model, gpu_errors, interrupts, readback, runner
+from wgcc_runtime import Model, device, interrupts, runner
 from wgcc_runtime.batches import check_batch
 from wgcc_runtime.interrupts import handle_now, held
 
@@ -192,11 +192,11 @@ def test_repeated_ctrl_c_ends_a_wait_that_does_not_end(
     def endless(promise: Any, doing: str) -> None:
         for _ in range(interrupts.INSISTENT):
             ctrl_c()
-        gpu_errors.wait(Never(), doing)
+        device.wait(Never(), doing)
 
     started = time.monotonic()
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(readback, "wait", endless)
+        patch.setattr(device, "wait", endless)
         model.train(**batches(1)[0])
     assert time.monotonic() - started < 20  # and not until the time-out
     assert steps_of(model) == 5
@@ -253,8 +253,8 @@ LEFT = """
 import os, signal, sys, threading
 import wgcc_runtime
 from line_training import batches
-from wgcc_runtime import wasm_threads
-wasm_threads.WAIT_SECONDS = float(sys.argv[2])
+from wgcc_runtime import wasm_engine
+wasm_engine.WAIT_SECONDS = float(sys.argv[2])
 model = wgcc_runtime.load(sys.argv[1], device="wasm")
 class Handler:
     def __call__(self, *_):

@@ -11,8 +11,8 @@ import pytest
 import line_bundle
 import wgcc_runtime
 from line_training import refused
-from wgcc_runtime import gpu_errors
-from wgcc_runtime.wgsl_code import code_digest
+from wgcc_runtime import device
+from wgcc_runtime.bundle_files import code_digest
 
 
 def test_unknown_adapter_and_profile(tmp_path: Path) -> None:
@@ -71,4 +71,4 @@ def test_endless_work_times_out() -> None:
         _thread_event = threading.Event()
 
     with refused("time-out", "within 0 s"):
-        gpu_errors.wait(Never(), "this", seconds=0.01)
+        device.wait(Never(), "this", seconds=0.01)

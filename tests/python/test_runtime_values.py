@@ -14,12 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapters import ROOT
-from wgcc_runtime.drawn import drawn_input
+from wgcc_runtime.drawn import (
+    INIT_KINDS,
+    drawn_input,
+    initial_values,
+    natural_log,
+    normal_quantile,
+    random_words,
+    threefry2x32,
+)
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.initial import INIT_KINDS, initial_values
-from wgcc_runtime.normal import natural_log, normal_quantile
-from wgcc_runtime.schema import plan_schema
-from wgcc_runtime.threefry import random_words, threefry2x32
+from wgcc_runtime.strict_json import plan_schema
 from wgcc_runtime.weights import load_weights, save_arrays
 
 
@@ -145,7 +150,7 @@ def test_drawn_inputs() -> None:
 def test_initial_values_need_numpy_alone() -> None:
     code = (
         "import sys; sys.modules['wgpu'] = sys.modules['safetensors'] = None; "
-        "from wgcc_runtime.initial import initial_values; import wgcc_runtime.validate; "
+        "from wgcc_runtime.drawn import initial_values; import wgcc_runtime.validate; "
         "print(initial_values({'kind': 'ones'}, (2,), 0, 'w').sum())"
     )
     done = subprocess.run(

@@ -16,7 +16,7 @@ from executed_lines import executed_lines, growth
 from fuzzing.hostile import TEXTS
 from trials.texts import measure
 from wgcc.evaluate import OutOfRangeError, Session
-from wgcc.reading import LARGEST_TEXT
+from wgcc.files import LARGEST_TEXT
 
 # All of them: `python tests/reliability texts`.
 SOME = (

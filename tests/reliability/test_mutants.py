@@ -10,8 +10,7 @@ import pytest
 
 from adapters import ROOT
 from wgcc.elaborate import check
-from wgcc.errors import Diagnostics, Source
-from wgcc.errors_text import render_run
+from wgcc.errors import Diagnostics, Source, render_run
 
 FOLDER = ROOT / "tests" / "filetests" / "programs"
 PROGRAMS = [FOLDER / name for name in ("sin_mlp.wg", "tour.wg", "gqa_decode.wg", "cnn.wg")]

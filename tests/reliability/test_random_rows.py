@@ -16,7 +16,7 @@ from random_rows.generate import Program, generate
 from random_rows.judge import Wrong, inputs_of, judge
 from web_stacks import as_lists, build_web, run_job
 from wgcc.compiler import compile_file
-from wgcc.passes import row_family
+from wgcc.passes import row_kinds
 from wgcc_runtime import WgccError
 
 SEEDS = range(60)
@@ -59,7 +59,7 @@ def test_parts_give_what_the_whole_gives() -> None:
 
 def test_wrong_proofs_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the powers of numbers, a sum divided by the number of rows is a sum."""
-    monkeypatch.setattr(row_family, "_note_power", lambda *_: None)
+    monkeypatch.setattr(row_kinds, "_note_power", lambda *_: None)
     with pytest.raises(Wrong):
         for program in map(generate, SEEDS):
             judge(program, counts_of(program))

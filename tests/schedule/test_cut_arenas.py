@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import wgcc.passes.lay_out as lay_out
-import wgcc.passes.prepare.join_arenas as join_arenas
+import wgcc.passes.prepare.own_gradients as join_arenas
 import wgcc_runtime
 from building import TWIN
 from wgcc.compiler import Compiled, compile_file

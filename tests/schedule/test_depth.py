@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-import wgcc.schedule.memory.unfuse as apart
+import wgcc.schedule.memory.order as apart
 import wgcc.schedule.schedule as scheduling
 from adapters import NAMES, ROOT, request_device
 from deep_models import GPT as DEEP_GPT
@@ -24,15 +24,14 @@ from executed_lines import executed_lines, growth
 from random_models.judge import judge
 from wgcc.compiler import Compiled, compile_file
 from wgcc.ir.graph import TensorType, Value
-from wgcc.ir.iteration_space import flat_space, reduction_space
-from wgcc.schedule.fuse.candidates import Candidates, falling
-from wgcc.schedule.fuse.precedence import Precedence
+from wgcc.ir.index import flat_space, reduction_space
+from wgcc.kernel.tree import Module
+from wgcc.schedule.fuse.group import Candidates, Precedence, falling
 from wgcc.schedule.kernel import ALIGNMENT, Binding, Dispatch, Kernel, Launch, Place
 from wgcc.schedule.kernels.access import share_access
 from wgcc.schedule.kernels.repeated import Repeated
 from wgcc.schedule.memory.reuse import Arena, free_spans
-from wgcc.schedule.memory.slots import Life
-from wgcc.schedule.memory.timeline import Bits, Timeline
+from wgcc.schedule.memory.slots import Bits, Life, Timeline
 
 GPT = ROOT / "tests" / "bench" / "models" / "c.wg"
 DROPPING = """
@@ -195,7 +194,7 @@ def dispatch(writes: str, *regions: Place) -> Dispatch:
     """A dispatch of a kernel that writes the bindings that `writes` marks with `w`."""
     marks = zip(writes, regions, strict=True)
     bindings = [Binding(f"b{i}", "f32", 8, c == "w") for i, (c, _) in enumerate(marks)]
-    kernel = Kernel("loop.wgsl.jinja", tuple(bindings), (), (), (), (64, 1, 1))
+    kernel = Kernel("loop", tuple(bindings), (), Module(()), (), (64, 1, 1))
     shows = ("",) * len(regions)
     return Dispatch("x", regions, {"gpu": Launch(kernel, (1, 1, 1))}, shows, kernel)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wgcc.elaborate import check, elaborate
-from wgcc.errors import Diagnostics, Source
-from wgcc.errors_text import render_run
+from wgcc.errors import Diagnostics, Source, render_run
 from wgcc.ir.graph import Graph, Node
 from wgcc.ir.program import Program
 from wgcc.ir.verify import verify_program

@@ -6,8 +6,7 @@ from functools import cache
 
 from pytorch_hints import SIZES, TYPES, recorded
 from wgcc.elaborate import elaborate
-from wgcc.errors import Diagnostic, Diagnostics, Source
-from wgcc.errors_text import render_run
+from wgcc.errors import Diagnostic, Diagnostics, Source, render_run
 from wgcc.ir.program import Program
 
 RECORDED = recorded()

@@ -17,7 +17,7 @@ import numpy as np
 from safetensors.numpy import save
 
 import line_bundle
-from wgcc_runtime.wgsl_code import code_digest
+from wgcc_runtime.bundle_files import code_digest
 
 GONE = object()
 CHANGES = {

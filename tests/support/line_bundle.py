@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from wgcc_runtime.initial import initial_values
-from wgcc_runtime.threefry import random_words
-from wgcc_runtime.wgsl_code import code_digest
+from wgcc_runtime.bundle_files import code_digest
+from wgcc_runtime.drawn import initial_values, random_words
 
 ROWS, COLS, RATE, DECAY = 8, 4, 0.1, 0.9
 SEED = 3

@@ -21,7 +21,7 @@ from safetensors.numpy import load_file
 import wgcc_runtime
 from wgcc_runtime import WgccError, mpi
 from wgcc_runtime.distributed.worker import Worker
-from wgcc_runtime.halves import HalvesRunner
+from wgcc_runtime.flight import HalvesRunner
 from wgcc_runtime.model import Model
 
 Options = dict[str, Any]

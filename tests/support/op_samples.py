@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from wgcc.evaluate import evaluate
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import FLOATS, Graph, Node, TensorType, Value
+from wgcc.ir.graph import FLOATS, Builder, Graph, Node, TensorType, Value
 from wgcc.ops import OPS, Op, infer_types
 from wgcc.ops.dtypes import numpy_dtype
 from wgcc.ops.registry import Pointwise, Sample, Source

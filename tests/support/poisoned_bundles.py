@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from wgcc_runtime import Model
-from wgcc_runtime.wgsl_code import code_digest
+from wgcc_runtime.bundle_files import code_digest
 
 BAD = (np.nan, np.inf, -np.inf)
 POISON = """

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Graph, TensorType, Value
+from wgcc.ir.graph import Builder, Graph, TensorType, Value
 from wgcc.ir.loops import unique_names
 from wgcc.ops import infer_types
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Graph, Node, TensorType, Value
+from wgcc.ir.graph import Builder, Graph, Node, TensorType, Value
 from wgcc.ir.loops import Loop, all_names, loop_of
 from wgcc.ops import infer_types
 

@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Graph, TensorType, Value
+from wgcc.ir.graph import Builder, Graph, TensorType, Value
 from wgcc.ir.program import Init, Program, Tensor
 from wgcc.ops import infer_types
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
+from wgcc.syntax.blocks import statement_ends
 from wgcc.syntax.grammar import grammar
-from wgcc.syntax.lines import statement_ends
 from wgcc.syntax.mistakes import names_among_keywords
 from wgcc.syntax.tokens import Token
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from adapters import ROOT
 from op_samples import Array, build
-from wgcc.bundle.initial_weights import InitialValues
+from wgcc.bundle.emit import InitialValues
 from wgcc.compiler import read_program
 from wgcc.errors import WgError
 from wgcc.evaluate import Session

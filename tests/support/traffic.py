@@ -13,9 +13,8 @@ from pathlib import Path
 from wgcc.compiler import read_program
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ops.registry import Special
-from wgcc.passes.dataflow import Flow, elements_read, lowering
+from wgcc.passes.dataflow import Flow, elements_read, is_update, lists_of, lowering, replaced_by
 from wgcc.passes.pipeline import PREPARED, run_passes
-from wgcc.passes.updates import is_update, lists_of, replaced_by
 from wgcc.schedule.fuse.fuse import Fused, fuse
 from wgcc.schedule.fuse.group import FLAT, Group
 

@@ -16,7 +16,7 @@ from adapters import ROOT
 from building import build
 from cli_runs import run
 from token_makers import gpt2, llama2c_file
-from wgcc.bundle.tuned import read_files
+from wgcc.bundle.edited import read_files
 from wgcc.compiler import compile_file
 from wgcc_runtime.errors import WgccError
 

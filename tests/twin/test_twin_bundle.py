@@ -13,9 +13,9 @@ from adapters import ROOT
 from cli_runs import run
 from wgcc import compiler
 from wgcc.backends.wasm import twin
+from wgcc.bundle.edited import read_files
 from wgcc.bundle.folder import write_files
-from wgcc.bundle.seal import seal_text
-from wgcc.bundle.tuned import read_files
+from wgcc.bundle.web_text import seal_text
 from wgcc_runtime import load_plan
 
 MODEL = ROOT / "tests" / "golden" / "regression.wg"

@@ -19,9 +19,9 @@ import wgcc_runtime
 from line_training import assert_same, batches, data, everything, refused
 from trials.interrupts import python_path
 from twin_modules import assemble, record
-from wgcc_runtime import choice, thread_count
+from wgcc_runtime import choice, wasm_machine
 from wgcc_runtime.plan import PAGE
-from wgcc_runtime.thread_count import Threads, choose_threads
+from wgcc_runtime.wasm_machine import Threads, choose_threads
 
 
 @pytest.fixture(scope="module")
@@ -131,11 +131,11 @@ def test_default_number_of_threads(bundle: Path, monkeypatch: pytest.MonkeyPatch
     plan = wgcc_runtime.load_plan(bundle)
     twin, all_ = plan.twin, set(plan.entries)
     assert twin is not None
-    monkeypatch.setattr(thread_count, "_cores", lambda: 3)
+    monkeypatch.setattr(wasm_machine, "_cores", lambda: 3)
     assert choose_threads(None, plan, twin).count == 1  # it is a small model
-    monkeypatch.setattr(thread_count, "THREADED_FLOPS", 0)
+    monkeypatch.setattr(wasm_machine, "THREADED_FLOPS", 0)
     assert choose_threads(None, plan, twin) == Threads(3, frozenset(all_))
-    monkeypatch.setattr(thread_count, "_cores", lambda: 99)
+    monkeypatch.setattr(wasm_machine, "_cores", lambda: 99)
     assert choose_threads(None, plan, twin).count == 4
     monkeypatch.setenv("WGCC_THREADS", "7")
     assert choose_threads(None, plan, twin).count == 7
@@ -153,7 +153,7 @@ def test_small_entries_run_alone(
     plan["entries"]["train"]["dispatches"][1]["flops"] = 10**9
     shutil.copytree(bundle, tmp_path / "bundle")
     line_bundle.write_plan(tmp_path / "bundle", plan)
-    monkeypatch.setattr(thread_count, "_cores", lambda: 3)
+    monkeypatch.setattr(wasm_machine, "_cores", lambda: 3)
     with wgcc_runtime.load(tmp_path / "bundle", device="wasm") as model:
         assert model.device_name == "WebAssembly (3 threads)"
         model.predict(x=batches(1)[0]["x"])

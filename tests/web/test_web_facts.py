@@ -10,19 +10,19 @@ import pytest
 
 from adapters import ROOT
 from web_stacks import run_node
-from wgcc.bundle.runtime_js import runtime_modules
-from wgcc.ir import state_names
+from wgcc.bundle.page import runtime_modules
+from wgcc.ir.places import SEED_STATE, is_optimizer_state
 from wgcc.schedule.kernel import CANDIDATE, GPU
 from wgcc_runtime import (
     arrays,
     device,
-    initial,
+    drawn,
     plan,
     values,
     weights,
 )
 from wgcc_runtime.data import numbers
-from wgcc_runtime.schema import plan_schema
+from wgcc_runtime.strict_json import plan_schema
 from wgcc_runtime.tables import TABLES
 
 # The numpy type of each of JavaScript's arrays.
@@ -80,15 +80,15 @@ def test_files_and_draws(facts: dict[str, Any]) -> None:
     read = {kind: code_of(name, STORED) for kind, name in weights._TYPES.items()}
     found = {kind: NUMPY[name] for kind, name in facts["storedTypes"].items()}
     assert found == {**read, "BF16": "u2"}
-    assert {"value", *facts["draws"]} == set(initial.INIT_KINDS)
+    assert {"value", *facts["draws"]} == set(drawn.INIT_KINDS)
 
 
 def test_names_of_state(facts: dict[str, Any]) -> None:
     found = facts["optimizerState"]
-    assert found == {name: state_names.is_optimizer_state(name) for name in found}
+    assert found == {name: is_optimizer_state(name) for name in found}
     assert found == {name: values.is_optimizer_state(name) for name in found}
     assert set(found.values()) == {True, False}
-    assert facts["seedState"] == values.SEED_STATE == state_names.SEED_STATE
+    assert facts["seedState"] == values.SEED_STATE == SEED_STATE
 
 
 def test_profiles(facts: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from adapters import ROOT
 from web_soak import soak
 from web_stacks import add_web_files, build_web, run_job
 from wgcc.cli.commands.verify.stacks import StackError
-from wgcc_runtime.wgsl_code import code_digest
+from wgcc_runtime.bundle_files import code_digest
 
 STRIDE = int(os.environ.get("WGCC_STRIDE", "13"))
 

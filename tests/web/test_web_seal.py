@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 
 from adapters import ROOT
 from web_stacks import add_web_files, build_web, run_job, run_node
-from wgcc_runtime.javascript_json import as_javascript
+from wgcc_runtime.strict_json import as_javascript
 
 PARTS = ("check.js", "files.js", "draw.js", "inspect.js", "calls.js")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save
 
-import wgcc.bundle.safetensors as files
+import wgcc.bundle.content as files
 import wgcc_runtime
 from building import TWIN
 from web_stacks import build_web, run_job, to_base64

@@ -1,11 +1,25 @@
-"""The content of a bundle's file: bytes, or the pieces of a file too large to be copied."""
+"""Contents of a bundle's files: bytes or pieces, safetensors files, and the data to train with.
+
+Elements of safetensors files are as on the GPU, of 32 bits or of one byte. data.safetensors holds
+prepared arrays, how they were prepared, and a title; each may be absent. The page has a copy.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 import stat
-from collections.abc import Iterable, Mapping
+import struct
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any
+
+from wgcc.errors import WgError
+from wgcc.ir.dtypes import DTYPE_TABLE
+from wgcc.lazy_numpy import Array, np
+from wgcc_runtime.data.problems import listed
+from wgcc_runtime.strict_json import as_javascript, with_sorted_keys
 
 PIECE = 1 << 20
 
@@ -68,3 +82,182 @@ def holds(folder: Path, name: str, content: Content) -> bool:
         return False
     with open(path, "rb") as file:
         return all(file.read(len(part)) == part for part in parts_of(content))
+
+
+# Pages read larger files piece by piece; these hold a checksum, because the seal has no digest.
+LARGE_BYTES = 8_000_000
+
+
+def safetensors_content(tensors: Mapping[str, tuple[str, Array]]) -> Content:
+    """The tensors in their order, but those of bytes last, so that words are aligned.
+
+    Large ones are not copied.
+    """
+    tensors = dict(sorted(tensors.items(), key=lambda item: -DTYPE_TABLE[item[1][0]].bytes))
+    header = words_header({name: (dtype, a.shape) for name, (dtype, a) in tensors.items()})
+    is_large = sum(array.nbytes for _, array in tensors.values()) > LARGE_BYTES
+    metadata = _checksum(tensors) if is_large else {}
+    content = _tensor_file(header, [array for _, array in tensors.values()], metadata)
+    return content if is_large else bytes(content)
+
+
+def _tensor_file(
+    header: Mapping[str, Any], arrays: Iterable[Array], metadata: Mapping[str, str]
+) -> Pieces:
+    """A JSON header of whole words, then the arrays."""
+    first = {"__metadata__": metadata} if metadata else {}
+    text = json.dumps({**first, **header}, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    plain = (np.ascontiguousarray(array) for array in arrays)
+    parts = (array.reshape(-1).view(np.uint8).data for array in plain)
+    return Pieces([struct.pack("<Q", len(text)) + text, *parts])
+
+
+def _checksum(tensors: Mapping[str, tuple[str, Array]]) -> dict[str, str]:
+    """Metadata that both runtimes compare with what they read."""
+    # Only here, because it takes time to import.
+    from wgcc_runtime.weights import metadata_of
+
+    return metadata_of({name: array for name, (_, array) in tensors.items()})
+
+
+def words_header(tensors: Mapping[str, tuple[str, Sequence[int]]]) -> dict[str, Any]:
+    """The header of a file that stores these tensors one after the other, in this order."""
+    rows = {name: (DTYPE_TABLE[dtype], shape) for name, (dtype, shape) in tensors.items()}
+    return _header({name: (row.stored, row.bytes, shape) for name, (row, shape) in rows.items()})
+
+
+def _header(tensors: Mapping[str, tuple[str, int, Sequence[int]]]) -> dict[str, Any]:
+    """By name: the element type as files call it, bytes of an element, and the shape."""
+    header, at = {}, 0
+    for name, (dtype, width, shape) in tensors.items():
+        end = at + width * math.prod(shape)
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [at, end]}
+        at = end
+    return header
+
+
+def read_header(data: bytes) -> Any:
+    """The header of a file; None if it has none."""
+    try:
+        (length,) = struct.unpack("<Q", data[:8])
+        return json.loads(data[8 : 8 + length])
+    except (struct.error, ValueError, RecursionError):
+        return None
+
+
+DATA = "data.safetensors"
+# A page with more would hardly open: it holds the data as text.
+MOST_BYTES = 64 << 20
+_STORED = {
+    "float32": "F32", "float64": "F64", "float16": "F16", "int32": "I32", "int64": "I64",
+    "uint32": "U32", "uint8": "U8", "int8": "I8", "bool": "BOOL",
+}  # fmt: skip
+
+Plan = Mapping[str, Any]
+Preparation = Mapping[str, Any]
+
+
+def data_bytes(
+    arrays: Mapping[str, Array], preparation: Preparation | None, title: str | None
+) -> bytes:
+    """A safetensors file; the widest elements come first, so that all are aligned."""
+    metadata: dict[str, str] = {}
+    if preparation is not None:
+        metadata["preparation"] = as_javascript(with_sorted_keys(preparation))
+    if title is not None:
+        metadata["title"] = title
+    size = sum(array.nbytes for array in arrays.values())
+    if size > MOST_BYTES:
+        most = MOST_BYTES >> 20
+        raise WgError(f"the data has {size:,} bytes; a page holds at most {most} MiB of data")
+    tensors = dict(sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0])))
+    header = _header(
+        {name: (_STORED[a.dtype.name], a.itemsize, a.shape) for name, a in tensors.items()}
+    )
+    return bytes(_tensor_file(header, tensors.values(), metadata))
+
+
+def title_of(files: Mapping[str, bytes]) -> str | None:
+    """The title that the page of a bundle was given."""
+    return _metadata(files).get("title")
+
+
+def preparation_text_of(files: Mapping[str, bytes]) -> str | None:
+    """The preparation of a bundle's data, as JSON."""
+    return _metadata(files).get("preparation")
+
+
+def _metadata(files: Mapping[str, bytes]) -> dict[str, str]:
+    header = read_header(files[DATA]) if DATA in files else None
+    metadata = header.get("__metadata__", {}) if isinstance(header, dict) else {}
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def described(plan: Plan, tokenizer: str | None = None) -> dict[str, Any]:
+    """A plan as reading data knows models: see `wgcc_runtime/data/form.py`.
+
+    `tokenizer` is the text of the bundle's file of tokens, if it has one.
+    """
+    entries = {name: _entry(entry, plan["tensors"]) for name, entry in plan["entries"].items()}
+    if tokenizer is None:
+        return {"vocab": plan["model"].get("vocab", ""), "entries": entries}
+    # Only here, because few models have tokens.
+    from wgcc_runtime.tokens.bundle_tokens import tokens_of_text
+
+    return {"vocab": "", "entries": entries, "tokens": lambda: tokens_of_text(tokenizer)}
+
+
+def _entry(entry: Plan, tensors: Plan) -> dict[str, Any]:
+    def ports(names: Mapping[str, str]) -> dict[str, Any]:
+        return {
+            key: {"dtype": tensors[name]["dtype"], "shape": tensors[name]["shape"]}
+            for key, name in names.items()
+        }
+
+    inputs, ranges, rows = ports(entry["inputs"]), entry.get("ranges", {}), entry.get("rows", {})
+    for name, allowed in ranges.items():
+        inputs[name]["range"] = allowed
+    return {
+        "training": entry["training"],
+        "inputs": inputs,
+        "outputs": ports(entry["outputs"]),
+        "rows": {
+            "inputs": rows.get("inputs", []),
+            "dim": rows.get("dim", ""),
+            "outputs": rows.get("outputs", {}),
+        },
+    }
+
+
+def labelled(
+    preparation: Preparation | None,
+    target: str | None,
+    labels: Sequence[str],
+    form: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The preparation with these names of the target's classes, by their ids."""
+    if target is None:
+        raise WgError("--labels: the model has no input of classes to learn")
+    whole = dict(preparation or {"version": 1, "inputs": {}, "target": target, "missing": "drop"})
+    spec = whole["inputs"].get(target, {"kind": "classes"})
+    if spec["kind"] not in ("classes", "one hot"):
+        raise WgError(f"--labels: `{target}` is not one of classes")
+    known = spec.get("classes", [])
+    if len(labels) < len(known):
+        text = f"--labels: {len(labels)} names, but there are {len(known)} classes"
+        raise WgError(f"{text}: {listed(known)}")
+    _check_labels(labels, target, form)
+    return {**whole, "inputs": {**whole["inputs"], target: {**spec, "classes": list(labels)}}}
+
+
+def _check_labels(labels: Sequence[str], target: str, form: Mapping[str, Any]) -> None:
+    for number, name in enumerate(labels):
+        if not name or name in labels[:number]:
+            problem = f"`{name}` occurs twice" if name else f"name {number + 1} is empty"
+            raise WgError(f"--labels: {problem}; each class needs a name of its own")
+    ports = [entry["inputs"][target] for entry in form["entries"].values()
+             if target in entry["inputs"]]  # fmt: skip
+    counts = [port["range"]["high"] + 1 for port in ports if "range" in port]
+    if counts and len(labels) > max(counts):
+        raise WgError(f"--labels: {len(labels)} names, but `{target}` has {max(counts)} classes")

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from wgcc.bundle.folder import write_new
-from wgcc.bundle.runtime_js import runtime_files
-from wgcc.paths import data_dir
+from wgcc.bundle.page import runtime_files
+from wgcc.files import data_dir
 from wgcc_runtime import __version__
 
 

@@ -12,10 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from wgcc.bundle.content import digest_of_file, is_plain
-from wgcc.bundle.data_file import FILE as DATA
+from wgcc.bundle.content import DATA, digest_of_file, is_plain, read_header
 from wgcc.bundle.plan import FORMAT, SOURCE_NAME, TOKENIZER, TWIN
-from wgcc.bundle.safetensors import read_header
 
 WEIGHTS = "weights.safetensors"
 OFFLINE = "offline.js"
@@ -100,7 +98,7 @@ def written_since(folder: Path, plan: OldPlan) -> Iterator[tuple[str, str]]:
 
 def _is_changed(kernel: Path, path: str, name: str, plan: OldPlan) -> bool:
     """Whether a kernel was edited, accepted or not."""
-    from wgcc_runtime.wgsl_code import code_digest
+    from wgcc_runtime.bundle_files import code_digest
 
     edited = plan.get("edited")
     if isinstance(edited, dict) and path in edited:

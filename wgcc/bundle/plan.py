@@ -8,31 +8,30 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 from wgcc.backends.wasm.twin import Twin
-from wgcc.bundle.exchange import exchange
 from wgcc.bundle.kernels import KernelFile, kernel_files
 from wgcc.errors import WgError
-from wgcc.ir.graph import Constant, Graph, RangeCheck, RangeGuard, Rows, TensorType
-from wgcc.ir.ports import Ports, port_keys
-from wgcc.ir.program import Init, Program, Tensor
-from wgcc.ir.state_names import STEP, optimizer_state
-from wgcc.schedule.copies import COPIES
+from wgcc.ir.graph import FLOATS, Constant, Graph, RangeCheck, RangeGuard, Rows, TensorType
+from wgcc.ir.places import STEP, is_own_state, optimizer_state
+from wgcc.ir.program import Init, Ports, Program, Tensor, port_keys
 from wgcc.schedule.kernel import (
     GPU,
     WORD,
     Dispatch,
     EntrySchedule,
+    Exchange,
     Place,
     Schedule,
 )
 from wgcc.schedule.kernels.guard import FLAG
+from wgcc.schedule.layout import COPIES
 from wgcc.tokens.token_file import TokenFile
-from wgcc_runtime.plan_digest import KEY, plan_digest
+from wgcc_runtime.strict_json import KEY, plan_digest
 
 FORMAT, VERSION = "wgcc-bundle", 1
 TWIN = "twin.wasm"
@@ -72,6 +71,8 @@ def make_plan(
     files = kernel_files(schedule)
     numbers = {kernel: number for number, file in enumerate(files) for kernel in file.kernels}
     buffers = {buffer.name: number for number, buffer in enumerate(schedule.buffers)}
+    # The launches of gpu are in the dispatches themselves.
+    profiles = sorted({name for x in schedule.dispatches for name in x.launches} - {GPU})
     ports = port_keys(program)
     entries = {
         name: _entry(program.entries[name], ports[name], entry, numbers, buffers)
@@ -90,11 +91,11 @@ def make_plan(
         "tensors": _tensors(program, ports, schedule, buffers),
         "kernels": [file.record() for file in files],
         "entries": entries,
-        **_copies(schedule, numbers, buffers),
-        "profiles": {name: _profile(name, schedule, numbers) for name in _profile_names(schedule)},
+        **_some("copies", [_dispatch(item, numbers, buffers) for item in schedule.copies]),
+        "profiles": {name: _profile(name, schedule, numbers) for name in profiles},
         "optimizer": _optimizers(program),
         "memory": _memory(schedule),
-        **({"twin": _twin(twin)} if twin else {"no_twin": no_twin} if no_twin else {}),
+        **({"twin": _twin(twin)} if twin else _some("no_twin", no_twin)),
     }
     constants = {name: constant for name, (constant, _) in schedule.constants.items()}
     return Planned(plan, files, constants, twin.code if twin else None)
@@ -150,20 +151,18 @@ def plan_text(plan: Plan) -> str:
 
 
 def _section(value: Any, depth: int) -> str:
-    nested = isinstance(value, dict | list) and value
-    if not nested or depth > 3 or not _holds_records(value):
+    """Records of records are written on several lines, three levels deep."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if depth > 3 or not any(isinstance(item, dict | list) for item in inner):
         return json.dumps(value, ensure_ascii=False)
-    pad = " " * (depth + 1)
     if isinstance(value, list):
+        opening, closing = "[]"
         items = [json.dumps(item, ensure_ascii=False) for item in value]
-        return "[\n" + ",\n".join(pad + item for item in items) + "\n" + " " * depth + "]"
-    items = [f"{json.dumps(k)}: {_section(v, depth + 1)}" for k, v in value.items()]
-    return "{\n" + ",\n".join(pad + item for item in items) + "\n" + " " * depth + "}"
-
-
-def _holds_records(value: Any) -> bool:
-    inner = value.values() if isinstance(value, dict) else value
-    return any(isinstance(item, dict | list) for item in inner)
+    else:
+        opening, closing = "{}"
+        items = [f"{json.dumps(k)}: {_section(v, depth + 1)}" for k, v in value.items()]
+    indent = "\n" + " " * depth
+    return opening + indent + " " + f",{indent} ".join(items) + indent + closing
 
 
 def _sha256(text: str) -> str:
@@ -209,14 +208,12 @@ def _tensor(type_: TensorType, place: Place, role: str, buffers: dict[str, int])
 
 def _init(tensor: Tensor) -> Plan:
     init: Init = tensor.init
-    record: Plan = {"kind": init.kind}
-    if init.args:
-        record["args"] = dict(init.args)
-    if init.values:
-        record["values"] = list(init.values)
-    if init.of:
-        record["of"] = init.of
-    return record
+    return {
+        "kind": init.kind,
+        **_some("args", dict(init.args)),
+        **_some("values", list(init.values)),
+        **_some("of", init.of),
+    }
 
 
 def _entry(
@@ -226,46 +223,58 @@ def _entry(
     numbers: Mapping[Any, int],
     buffers: dict[str, int],
 ) -> Plan:
+    def dispatches(items: Sequence[Dispatch]) -> list[Plan]:
+        return [_dispatch(item, numbers, buffers) for item in items]
+
+    loops = [{"first": x.first, "count": x.count, "rounds": x.rounds} for x in entry.repeats]
+    guard = {"flag": ports.flag, "dispatches": dispatches(entry.guard)} if entry.guard else {}
     return {
         "inputs": dict(ports.inputs),
         "outputs": dict(ports.outputs),
-        "ranges": _ranges(graph),
-        "dispatches": [_dispatch(item, numbers, buffers) for item in entry.dispatches],
-        **_repeats(entry),
+        "ranges": {name: _range(*allowed) for name, allowed in graph.ranges.items()},
+        "dispatches": dispatches(entry.dispatches),
+        **_some("repeats", loops),
         "writes": list(entry.written),
         "training": entry.trains,
-        **({"guard": _guard(ports.flag, entry, numbers, buffers)} if entry.guard else {}),
-        **_range_guard(ports.range_flag, graph.range_guard),
-        **({"rows": _rows(graph.rows[0])} if graph.rows else {}),
-        **({"exchange": exchange(graph, entry.exchange, buffers)} if entry.exchange else {}),
+        **_some("guard", guard),
+        **_some("range_guard", _range_guard(ports.range_flag, graph.range_guard)),
+        **_some("rows", _rows(graph.rows[0]) if graph.rows else {}),
+        **_some("exchange", _exchange(graph, entry.exchange, buffers) if entry.exchange else {}),
     }
+
+
+def _some(key: str, value: Any) -> Plan:
+    """A field that is left out where there is nothing to say."""
+    return {key: value} if value else {}
 
 
 def _rows(rows: Rows) -> Plan:
     return {
         "count": rows.count,
         "inputs": list(rows.inputs),
-        **({"dim": rows.dim} if rows.dim else {}),
+        **_some("dim", rows.dim),
         **({"why": rows.why} if rows.why else {"outputs": dict(rows.outputs)}),
     }
 
 
-def _copies(schedule: Schedule, numbers: Mapping[Any, int], buffers: dict[str, int]) -> Plan:
-    found = [_dispatch(item, numbers, buffers) for item in schedule.copies]
-    return {"copies": found} if found else {}
+def _exchange(graph: Graph, shared: Exchange, buffers: Mapping[str, int]) -> Plan:
+    """What machines that train one model together exchange in each step.
 
-
-def _repeats(entry: EntrySchedule) -> Plan:
-    loops = [{"first": x.first, "count": x.count, "rounds": x.rounds} for x in entry.repeats]
-    return {"repeats": loops} if loops else {}
-
-
-def _guard(
-    flag: str, entry: EntrySchedule, numbers: Mapping[Any, int], buffers: dict[str, int]
-) -> Plan:
+    Gradients are averaged before a dispatch; outputs and state after the call.
+    """
+    if shared.why:
+        return {"why": shared.why}
+    written = [value.name for value in graph.state if value.name in graph.writes]
+    # Floats that the program itself keeps, such as running means of a batch norm.
+    averaged = [n for n in written if is_own_state(n) and graph.writes[n].dtype in FLOATS]
     return {
-        "flag": flag,
-        "dispatches": [_dispatch(item, numbers, buffers) for item in entry.guard],
+        "dispatch": shared.dispatch,
+        "gradients": [
+            {"buffer": buffers[p.buffer], "offset": p.offset * WORD, "size": p.count * WORD}
+            for p in shared.gradients
+        ],
+        "outputs": [n for n, v in graph.outputs.items() if v.dtype in FLOATS and v.type.size == 1],
+        "state": sorted(averaged),
     }
 
 
@@ -280,7 +289,7 @@ def _range_guard(flag: str, guard: RangeGuard | None) -> Plan:
         }
         for check in guard.checks
     ]
-    return {"range_guard": {"flag": flag, "checks": checks, "restored": list(guard.restored)}}
+    return {"flag": flag, "checks": checks, "restored": list(guard.restored)}
 
 
 def _shown(check: RangeCheck) -> str:
@@ -309,30 +318,20 @@ def _dispatch(dispatch: Dispatch, numbers: Mapping[Any, int], buffers: dict[str,
     }
 
 
-def _ranges(graph: Graph) -> Plan:
-    return {name: _range(*allowed) for name, allowed in graph.ranges.items()}
-
-
 def _range(low: int, high: int, ignore: int | None) -> Plan:
     return {"low": low, "high": high, **({} if ignore is None else {"ignore": ignore})}
 
 
-def _profile_names(schedule: Schedule) -> list[str]:
-    """All profiles but gpu, whose launches are in the dispatches themselves."""
-    found = (name for dispatch in schedule.dispatches for name in dispatch.launches)
-    return sorted({*found} - {GPU})
-
-
 def _profile(profile: str, schedule: Schedule, numbers: Mapping[Any, int]) -> Plan:
     """The dispatches that a profile runs with another kernel or grid."""
-    found = {}
-    for name, entry in schedule.entries.items():
-        found[name] = [
+    return {
+        name: [
             {"dispatch": i, "kernel": numbers[other.kernel], "grid": list(other.grid)}
             for i, dispatch in enumerate(entry.dispatches)
             if (other := dispatch.launches.get(profile))
         ]
-    return found
+        for name, entry in schedule.entries.items()
+    }
 
 
 def _optimizers(program: Program) -> Plan:

@@ -1,22 +1,22 @@
 """The files that make a bundle run on the web: ES module, types, npm package, README and page.
 
-Everything is derived from the plan and the bundle's other files, not from the schedule.
+Everything is derived from the plan and the bundle's other files, not from the schedule. A wrong
+name, shape or element type does not compile with the types of index.d.ts.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
+from math import prod
 from typing import Any
 
-from wgcc.bundle.data_file import preparation_text_of
+from wgcc.bundle.content import preparation_text_of
 from wgcc.bundle.owned import OFFLINE
-from wgcc.bundle.page import page_html, served_files
-from wgcc.bundle.plan import TOKENIZER
-from wgcc.bundle.runtime_js import TOKENS, shipped_files
-from wgcc.bundle.seal import seal_text
-from wgcc.bundle.web_readme import readme
+from wgcc.bundle.page import TOKENS, page_html, served_files, shipped_files
+from wgcc.bundle.plan import TOKENIZER, run_count, with_guard
 from wgcc.bundle.web_text import (
     bytes_literal,
     fill,
@@ -24,8 +24,10 @@ from wgcc.bundle.web_text import (
     package_name,
     plan_literal,
     script_template,
+    seal_text,
+    template,
 )
-from wgcc.bundle.web_types import declarations
+from wgcc.ir.dtypes import DTYPE_TABLE
 
 Plan = Mapping[str, Any]
 Files = Mapping[str, bytes]
@@ -124,3 +126,205 @@ def _package(plan: Plan, files: Collection[str]) -> str:
         "sideEffects": False,
     }
     return json.dumps(facts, indent=2) + "\n"
+
+
+def readme(plan: Plan, files: Mapping[str, bytes]) -> str:
+    params = {name: t for name, t in plan["tensors"].items() if t["role"] == "param"}
+    names = sorted(plan["entries"], key=lambda name: not plan["entries"][name]["training"])
+    return fill(
+        template("bundle/README.md"),
+        MODEL=plan["model"]["name"],
+        PACKAGE=package_name(plan["model"]["name"]),
+        SOURCE=plan["model"]["source"],
+        GENERATOR=plan["generator"],
+        ABOUT=_about(files[plan["model"]["source"]].decode("utf-8")),
+        ENTRIES="\n".join(_entries(plan)),
+        PARAMETERS="\n".join(_parameters(params)),
+        COUNT=f"{sum(prod(t['shape']) for t in params.values()):,}",
+        MEMORY=f"{with_guard(plan['memory']):,}",
+        KERNELS=str(len(plan["kernels"])),
+        TRY=_try_js(plan, names[0]) if names else "",
+        TRY_PYTHON=_try_python(plan, names[0]) if names else "",
+    )
+
+
+def _about(source: str) -> str:
+    """The doc comment at the top of the model file."""
+    found = re.match(r"(?:\s*///[^\n]*\n)*", source)
+    lines = found[0].splitlines() if found else []
+    text = " ".join(line.strip().removeprefix("///").strip() for line in lines)
+    return text.strip() or "A neural network."
+
+
+def _entries(plan: Plan) -> Iterable[str]:
+    for name, entry in plan["entries"].items():
+        inputs = ", ".join(f"{k}: {_short_type(plan, t)}" for k, t in entry["inputs"].items())
+        outputs = ", ".join(f"{k}: {_short_type(plan, t)}" for k, t in entry["outputs"].items())
+        any_rows = " any number of rows" if entry.get("rows", {}).get("outputs") else ""
+        kind = "trains" if entry["training"] else f"predicts{any_rows}"
+        work = f"{kind}, {run_count(entry)} dispatches"
+        yield f"| `{name}` | `{inputs}` | `{outputs}` | {work} |"
+
+
+def _short_type(plan: Plan, key: str) -> str:
+    tensor = plan["tensors"][key]
+    shape = f"[{', '.join(map(str, tensor['shape']))}]" if tensor["shape"] else ""
+    return f"{tensor['dtype']}{shape}"
+
+
+def _parameters(params: Plan) -> Iterable[str]:
+    for name, tensor in params.items():
+        yield f"| `{name}` | {tensor['dtype']} | {' × '.join(map(str, tensor['shape'])) or '1'} |"
+
+
+def _try_js(plan: Plan, name: str) -> str:
+    entry = plan["entries"][name]
+    inputs = ", ".join(entry["inputs"])
+    if entry["training"]:
+        option = "" if name == "train" else f", entry: '{name}'"
+        loop = f"model.fit({{ {inputs} }}, {{ steps: 1000{option} }})"
+        return f"for await (const {{ step, loss }} of {loop}) console.log(step, loss);"
+    return f"const {{ {', '.join(entry['outputs'])} }} = await model.{name}({{ {inputs} }});"
+
+
+def _try_python(plan: Plan, name: str) -> str:
+    entry = plan["entries"][name]
+    if entry["training"]:
+        inputs = ", ".join(f'"{port}": {port}' for port in entry["inputs"])
+        option = "" if name == "train" else f', entry="{name}"'
+        return f"model.fit({{{inputs}}}, steps=1000{option})"
+    return f"model.{name}({', '.join(f'{port}={port}' for port in entry['inputs'])})"
+
+
+# Members of every model; an entry with such a name can only be reached through `call`.
+MEMBERS = {
+    "plan", "device", "adapter", "lost", "progress", "checkFinite", "call", "fit", "params",
+    "state", "loadParams", "reset", "save", "restore", "store", "recall", "snapshot", "recover",
+    "profile", "dispose", "preparation", "classes", "callPrepared", "readData", "constructor",
+    "then", "generate", "gradients", "apply", "undo", "tokens",
+}  # fmt: skip
+
+# Keywords of TypeScript, which cannot name a type, and types that this file declares.
+TAKEN = {
+    "any", "as", "async", "await", "bigint", "boolean", "break", "case", "catch", "class", "const",
+    "continue", "debugger", "declare", "default", "delete", "do", "else", "enum", "export",
+    "extends", "false", "finally", "for", "function", "if", "implements", "import", "in",
+    "instanceof", "interface", "let", "never", "new", "null", "number", "object", "package",
+    "private", "protected", "public", "return", "static", "string", "super", "switch", "symbol",
+    "this", "throw", "true", "try", "type", "typeof", "undefined", "unknown", "var", "void",
+    "while", "with", "yield", "Inputs", "Outputs", "Params", "State", "Training",
+    *(row.array for row in DTYPE_TABLE.values()),
+}  # fmt: skip
+
+
+def declarations(plan: Plan) -> str:
+    head, tail = template("bundle/index.d.ts").split("// MODEL\n")
+    model, generator = plan["model"]["name"], plan["generator"]
+    return "\n".join(
+        [
+            f"// Types of the model {model}, written by {generator}; do not edit.",
+            head,
+            *_ports(plan, "Inputs", "inputs", "In"),
+            *_ports(plan, "Outputs", "outputs", "Out"),
+            *_tensors(plan, "Params", "param"),
+            *_tensors(plan, "State", "state"),
+            *_meta(plan),
+            *_methods(plan),
+            tail,
+        ]
+    )
+
+
+def _ports(plan: Plan, name: str, side: str, wrapper: str) -> Iterable[str]:
+    yield f"/** The {side} of every entry. */"
+    yield f"export interface {name} {{"
+    for entry, spec in plan["entries"].items():
+        fields = [
+            f"readonly {port}: "
+            + _type(plan["tensors"][key], wrapper, _takes_any_rows(spec, side, port))
+            for port, key in spec[side].items()
+        ]
+        yield f"  {entry}: {{ {'; '.join(fields)} }};" if fields else f"  {entry}: {{}};"
+    yield "}\n"
+
+
+def _tensors(plan: Plan, name: str, role: str) -> Iterable[str]:
+    yield f"export interface {name} {{"
+    for key, tensor in plan["tensors"].items():
+        if tensor["role"] == role:
+            yield f"  readonly '{key}': {_type(tensor, 'Out')};"
+    yield "}\n"
+
+
+def _takes_any_rows(entry: Plan, side: str, port: str) -> bool:
+    """Whether the leading size of an input or output is that of the call."""
+    rows = entry.get("rows", {})
+    forms = rows.get("outputs", {})
+    return bool(forms) and (port in rows["inputs"] if side == "inputs" else forms[port] == "rows")
+
+
+def _type(tensor: Mapping[str, Any], wrapper: str, any_rows: bool = False) -> str:
+    shape = _shape(tensor, any_rows and tensor["shape"] != [1])
+    return f"{wrapper}<{DTYPE_TABLE[tensor['dtype']].array}, {shape}>"
+
+
+def _shape(tensor: Mapping[str, Any], any_rows: bool = False) -> str:
+    sizes = [*map(str, tensor["shape"])]
+    return f"readonly [{', '.join(['number', *sizes[1:]] if any_rows else sizes)}]"
+
+
+def _meta(plan: Plan) -> Iterable[str]:
+    def typed(keys: Mapping[str, str]) -> str:
+        fields = [
+            f"readonly '{name}': {{ readonly dtype: '{plan['tensors'][key]['dtype']}'; "
+            f"readonly shape: {_shape(plan['tensors'][key])} }}"
+            for name, key in keys.items()
+        ]
+        return f"{{ {'; '.join(fields)} }}" if fields else "{}"
+
+    yield "/** Inputs, outputs, parameters and memory of the model. */"
+    yield "export declare const meta: {"
+    yield f"  readonly name: '{plan['model']['name']}';"
+    yield "  readonly generator: string;"
+    yield "  readonly entries: {"
+    for entry, spec in plan["entries"].items():
+        training = "true" if spec["training"] else "false"
+        yield f"    readonly {entry}: {{ readonly training: {training};"
+        yield f"      readonly inputs: {typed(spec['inputs'])};"
+        yield f"      readonly outputs: {typed(spec['outputs'])} }};"
+    yield "  };"
+    params = {key: key for key, tensor in plan["tensors"].items() if tensor["role"] == "param"}
+    yield f"  readonly params: {typed(params)};"
+    yield "  readonly memory: Readonly<Record<string, number>>;"
+    yield "};\n"
+
+
+def _methods(plan: Plan) -> Iterable[str]:
+    training = [name for name, spec in plan["entries"].items() if spec["training"]]
+    yield "/** Entries that train. */"
+    yield f"export type Training = {' | '.join(map(repr, training)) or 'never'};\n"
+    yield "/** The loaded model: every entry is a method. */"
+    model = _interface(plan["model"]["name"])
+    yield f"export interface {model} extends Loaded {{"
+    for entry, spec in plan["entries"].items():
+        if entry in MEMBERS:
+            continue
+        if spec.get("doc"):
+            yield f"  /** {' '.join(spec['doc'].split()).replace('*/', '* /')} */"
+        optional = "" if spec["inputs"] else "?"
+        # Without quotes, `new` would declare a constructor.
+        method = f"'{entry}'" if entry == "new" else entry
+        yield f"  {method}(inputs{optional}: Inputs['{entry}']): Promise<Outputs['{entry}']>;"
+        options = f"options: {{ output: 'gpu' }}): Promise<GpuOutputs<'{entry}'>>;"
+        yield f"  {method}(inputs: Inputs['{entry}'], {options}"
+    yield "}\n"
+    yield f"export declare function load(options?: LoadOptions): Promise<{model} & Closes>;"
+
+
+def _interface(model: str) -> str:
+    """The model's name, made longer if index.d.ts uses that name itself."""
+    own = re.sub(r"/\*.*?\*/|//[^\n]*|'[^'\n]*'", "", template("bundle/index.d.ts"), flags=re.S)
+    taken = TAKEN | set(re.findall(r"\w+", own))
+    while model in taken:
+        model += "Model"
+    return model

@@ -16,7 +16,7 @@ import click
 from wgcc.cli.printing import plural, say
 
 if TYPE_CHECKING:
-    from wgcc_runtime.data.result import Data
+    from wgcc_runtime.data.preparation import Data
 
 
 # What messages call the file. Without a suffix it is read as a table, or as text by text models.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -13,24 +14,30 @@ LONGEST_SIZE = 18
 SEED = click.IntRange(0, 2**32 - 1)
 _MEMORY = re.compile(r"(\d{1,12}(?:\.\d{1,12})?)\s*(?:([kmg])(i?))?b", re.IGNORECASE)
 
+# A number of the language with a sign, a point or an exponent.
+_NUMBER = re.compile(r"-?\d{1,18}(?:\.\d{1,18})?(?:[eE][+-]?\d{1,3})?", re.ASCII)
+
 # Sizes of ONNX files may have dots and the like in their names.
 _SIZE_NAME = re.compile(r"[^\W\d][\w.:/-]*")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def _sizes(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
-    """`("B=32",)` → `{"B": 32}`"""
-    sizes: dict[str, int] = {}
+def _sizes(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
+    """`("B=32", "rate=1e-3")` → `{"B": 32, "rate": 0.001}`"""
+    sizes: dict[str, float] = {}
     for value in values:
         name, _, number = (part.strip() for part in value.partition("="))
         digits = number.replace("_", "")
-        if not (_SIZE_NAME.fullmatch(name) and digits.isascii() and digits.isdigit()):
-            text = f"'{value}' does not have the form NAME=NUMBER, such as B=32."
+        is_whole = digits.isascii() and digits.isdigit()
+        if not (_SIZE_NAME.fullmatch(name) and (is_whole or _NUMBER.fullmatch(number))):
+            text = f"'{value}' does not have the form NAME=NUMBER, such as B=32 or rate=1e-3."
             raise click.BadParameter(text, ctx, param)
-        if len(digits) > LONGEST_SIZE:
+        if is_whole and len(digits) > LONGEST_SIZE:
             raise click.BadParameter(f"'{number}' is too large for a size.", ctx, param)
-        sizes[name] = int(digits)
+        sizes[name] = int(digits) if is_whole else float(number)
+        if math.isinf(sizes[name]):
+            raise click.BadParameter(f"'{number}' is too large for a number.", ctx, param)
     return sizes
 
 
@@ -67,10 +74,10 @@ def sizes_option(command: Command) -> Command:
     return click.option(
         "--set",
         "sizes",
-        metavar="NAME=N",
+        metavar="NAME=NUMBER",
         multiple=True,
         callback=_sizes,
-        help="Set the size of a dim: --set B=32 (may be repeated).",
+        help="Set a dim or a const: --set B=32 --set rate=1e-3 (may be repeated).",
     )(command)
 
 

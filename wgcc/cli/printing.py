@@ -61,7 +61,7 @@ def say_diagnostics(diagnostics: Diagnostics, everything: bool = False) -> None:
     """All problems of a run, if there are any."""
     if not diagnostics.items:
         return
-    from wgcc.errors_text import SHOWN, render_run
+    from wgcc.errors import SHOWN, render_run
 
     text = render_run(diagnostics, None if everything else SHOWN)
     for pattern, style in _COLOURS:

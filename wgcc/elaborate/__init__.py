@@ -6,7 +6,6 @@ graph under construction.
 
 from __future__ import annotations
 
-from wgcc.elaborate.elaborate import check, elaborate
-from wgcc.elaborate.trace_again import trace_again
+from wgcc.elaborate.elaborate import check, elaborate, trace_again
 
 __all__ = ["check", "elaborate", "trace_again"]

@@ -1,30 +1,33 @@
-"""Checks a whole program: its files, its models, its tests, and the code that nothing uses."""
+"""Checks a whole program: its files, its models, its tests, and the code that nothing uses; and
+traces one entry once more with another number of rows, as `--set` would make it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from wgcc.elaborate.builtins import BUILTINS
-from wgcc.elaborate.evaluation.calls import call
-from wgcc.elaborate.evaluation.expressions import value_of
-from wgcc.elaborate.program.check_unused import check_unused, warn_of_names
+from wgcc.elaborate.evaluation.expressions import call, value_of
+from wgcc.elaborate.program.check_unused import Prepare, check_test, check_unused
 from wgcc.elaborate.program.files import Loader
-from wgcc.elaborate.program.models import LARGEST_SEED, elaborate_model
-from wgcc.elaborate.program.run_test_blocks import Prepare, check_test
+from wgcc.elaborate.program.models import LARGEST_SEED, elaborate_model, trace_one
+from wgcc.elaborate.program.warnings import warn_of_names
 from wgcc.elaborate.report import Exhausted, Report
 from wgcc.elaborate.tracing.context import Context
 from wgcc.elaborate.tracing.values import (
     AnyValue,
     Builtin,
+    LayerDefinition,
     LoadedFile,
     Number,
     Scope,
     TrainingFlag,
 )
 from wgcc.errors import Diagnostics, Source, Span, WgError
+from wgcc.ir.graph import Graph
 from wgcc.ir.program import Program
 from wgcc.spelling import did_you_mean
 from wgcc.syntax import ast
@@ -36,14 +39,14 @@ def elaborate(
     root: str | Path | Source,
     diagnostics: Diagnostics,
     *,
-    sizes: Mapping[str, int] | None = None,
+    sizes: Mapping[str, float] | None = None,
     model: str | None = None,
     seed: int | None = None,
     strict_dims: bool = False,
 ) -> Program | None:
     """The program of one model of a file: the one called `model`, or the only one.
 
-    None if there are errors. `sizes` are values for dims; `seed` overrides the model's own.
+    None if there are errors. `sizes` are for dims and consts; `seed` overrides the model's own.
     """
     programs = check(root, diagnostics, sizes=sizes, seed=seed, strict_dims=strict_dims)
     if diagnostics.errors:
@@ -64,7 +67,7 @@ def check(
     root: str | Path | Source,
     diagnostics: Diagnostics,
     *,
-    sizes: Mapping[str, int] | None = None,
+    sizes: Mapping[str, float] | None = None,
     seed: int | None = None,
     prepare: Prepare | None = None,
     strict_dims: bool = False,
@@ -99,7 +102,7 @@ def check(
 def load(
     root: str | Path | Source,
     diagnostics: Diagnostics,
-    sizes: Mapping[str, int],
+    sizes: Mapping[str, float],
     strict_dims: bool = False,
     observe: Observe | None = None,
 ) -> tuple[Context, Loader, LoadedFile]:
@@ -138,8 +141,70 @@ def _refuse_unused_sizes(loader: Loader, file: LoadedFile) -> None:
             continue
         near = did_you_mean(name, file.places)
         advice = f"; did you mean {near[0]}?" if near else ""
-        raise WgError(f"there is no dim {name} to set in {file.source.name}{advice}")
+        raise WgError(f"there is no dim or const {name} to set in {file.source.name}{advice}")
 
 
 def _name(root: str | Path | Source) -> str:
     return root.name if isinstance(root, Source) else Path(root).name
+
+
+def trace_again(
+    root: str | Path | Source,
+    sizes: Mapping[str, float],
+    model: str,
+    entry: str,
+    literal: tuple[int, int] | None = None,
+) -> Graph | None:
+    """The graph of an entry with other `sizes`; None if it cannot be built with them.
+
+    `literal`: a leading size written as the first number in the entry's types becomes the second.
+    """
+    diagnostics = Diagnostics()
+    try:
+        context, _, file = load(root, diagnostics, sizes)
+        if diagnostics.errors:
+            return None
+        (definition,) = [each for each in file.models if each.name == model]
+        chosen = definition if literal is None else _with_rows(definition, entry, *literal)
+        graph = trace_one(context, chosen, entry)
+    except (Exhausted, WgError):
+        return None
+    if graph is None or diagnostics.errors:
+        return None
+    return replace(graph, choices=tuple(context.choices))
+
+
+def _with_rows(definition: LayerDefinition, entry: str, old: int, new: int) -> LayerDefinition:
+    members = tuple(
+        _entry_with_rows(member, old, new)
+        if isinstance(member, ast.Function) and member.is_entry and member.name.text == entry
+        else member
+        for member in definition.node.members
+    )
+    return replace(definition, node=replace(definition.node, members=members))
+
+
+def _entry_with_rows(entry: ast.Function, old: int, new: int) -> ast.Function:
+    values = tuple(
+        replace(value, kind=_type_with_rows(value.kind, old, new))
+        if isinstance(value.kind, ast.TypeExpr)
+        else value
+        for value in entry.values
+    )
+    result = entry.result
+    if isinstance(result, ast.TupleType):
+        fields = tuple(
+            replace(field, type=_type_with_rows(field.type, old, new))
+            if isinstance(field.type, ast.TypeExpr)
+            else field
+            for field in result.fields
+        )
+        result = replace(result, fields=fields)
+    return replace(entry, values=values, result=result)
+
+
+def _type_with_rows(type_: ast.TypeExpr, old: int, new: int) -> ast.TypeExpr:
+    first = type_.dims[0] if type_.dims else None
+    if not isinstance(first, ast.Int) or first.value != old:
+        return type_
+    return replace(type_, dims=(replace(first, value=new), *type_.dims[1:]))

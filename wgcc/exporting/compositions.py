@@ -9,13 +9,12 @@ from collections.abc import Callable, Sequence
 from math import pi
 from typing import TypeAlias
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Graph, Node, TensorType, Value
+from wgcc.ir.graph import Builder, Graph, Node, TensorType, Value
 from wgcc.ops.attention_grad import ordinary_attention
 from wgcc.ops.formula import Term
 from wgcc.ops.ordering import HIDDEN
 from wgcc.ops.softmax import LEAST_LOG
-from wgcc.passes.expand import Parts
+from wgcc.passes.rewrite import Parts
 
 # Below this, (exp(x) - 1) / x is computed by its series.
 _NEAR_ZERO = 0.25

@@ -9,8 +9,7 @@ from wgcc.exporting.compositions import COMPOSITIONS
 from wgcc.ir.graph import Graph, Node
 from wgcc.ops import OPS
 from wgcc.passes.autograd import autograd
-from wgcc.passes.expand import Parts, composite, expand
-from wgcc.passes.prune import prune
+from wgcc.passes.rewrite import Parts, composite, expand, prune
 
 
 def written_out(graph: Graph, has_rule: Callable[[Node], bool]) -> Graph:

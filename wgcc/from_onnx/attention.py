@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
-from wgcc.from_onnx.bounds import bounds, exact_number
+from wgcc.elaborate.index_ranges.intervals import ARITHMETIC
 from wgcc.from_onnx.context import Op
-from wgcc.from_onnx.literals import real
-from wgcc.from_onnx.match import match, matches, number
-from wgcc.from_onnx.values import Member, Operand, Part, Shape, Value
+from wgcc.from_onnx.literals import is_infinite, real
+from wgcc.from_onnx.patterns import match, matches, number
+from wgcc.from_onnx.values import Leaf, Member, Operand, Part, Shape, Value
 from wgcc.lazy_numpy import Array, np
+from wgcc.syntax import ast
 
 # A little above the number that hides a key from `attention`.
 LOW = -1e29
 # With this one it is hidden, and a row without any key gives zeros, as replacing the NaN of a row
 # of -inf does.
 HIDDEN = -1e30
-# Between products and softmax: each sum has two sides that may be scores.
+# So many statements are followed: each may have two operands.
 MOST_STEPS = 8
 # What replaces a score must be so low that its weight is 0; beside other masks, so low that the
 # score itself does not count.
@@ -324,3 +326,69 @@ def _emit(op: Op, text: str, *parts: Part) -> Value:
         for part in parts
     ]
     return op.emit(text, *plain, shape=tuple(shape), dtype="f32", name="mask")
+
+
+Bounds: TypeAlias = tuple[float, float]
+UNKNOWN = (-math.inf, math.inf)
+WHOLE = {"bool": (0.0, 1.0), "i32": (-(2.0**31), 2.0**31), "u32": (0.0, 2.0**32)}
+# By sign or function, the op whose rule for whole numbers holds for floats, too.
+OPS = {"+": "add", "-": "sub", "*": "mul", "maximum": "maximum", "minimum": "minimum",
+       "abs": "abs", "square": "square"}  # fmt: skip
+
+
+def bounds(op: Op, part: object, steps: int = MOST_STEPS) -> Bounds:
+    """Infinite only where a number of the file is, or nothing is known."""
+    part = part.part if isinstance(part, Leaf) else part
+    held = exact_number(part)
+    if held is not None:
+        return held, held
+    if isinstance(part, Member):
+        return _stored(part)
+    made = op.writer.made_by.get(part) if isinstance(part, Value) else None
+    if made is not None:
+        return bounds(op, made.tree, steps - 1) if steps else UNKNOWN
+    return _computed(op, part, steps)
+
+
+def exact_number(part: object) -> float | None:
+    """A number; infinity where the file has it, though the text has the largest float instead."""
+    held = number(part)
+    endless = is_infinite(part) or (isinstance(part, Member) and part.is_infinite)
+    return math.copysign(math.inf, held) if held is not None and endless else held
+
+
+def _stored(member: Member) -> Bounds:
+    array = member.arrays.get("")
+    if array is None or not array.size or member.is_infinite:
+        return UNKNOWN
+    return float(array.min()), float(array.max())
+
+
+def _computed(op: Op, tree: object, steps: int) -> Bounds:
+    name, operands = _form(tree)
+    if name in ("reshape", "rearrange"):
+        return bounds(op, operands[0], steps)
+    if name == "f32" and isinstance(operands[0], Leaf):
+        part = operands[0].part
+        return WHOLE.get(part.dtype, UNKNOWN) if isinstance(part, Value) else UNKNOWN
+    if name == "where":
+        (a, b), (c, d) = (bounds(op, part, steps) for part in operands[1:])
+        return min(a, c), max(b, d)
+    if name not in OPS:
+        return UNKNOWN
+    known = [bounds(op, part, steps) for part in operands]
+    if name == "*" and any(math.isinf(end) for pair in known for end in pair):
+        return UNKNOWN
+    ends: Bounds = ARITHMETIC[OPS[name]](known)
+    return UNKNOWN if any(map(math.isnan, ends)) else ends
+
+
+def _form(tree: object) -> tuple[str, list[object]]:
+    """The sign or function of a tree, and its operands."""
+    if isinstance(tree, ast.Binary):
+        return tree.op, [tree.left, tree.right]
+    if isinstance(tree, ast.Call) and isinstance(tree.function, ast.Name | ast.Dtype):
+        head = tree.function
+        operands: list[object] = [item.value for item in tree.arguments if item.name is None]
+        return head.text if isinstance(head, ast.Name) else head.name, operands
+    return "", []

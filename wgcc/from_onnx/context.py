@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from wgcc.from_onnx.literals import finite, literal, real
-from wgcc.from_onnx.orders import axes_pattern, has_free_order, kept_order
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.values import (
     Constant,
@@ -23,7 +22,10 @@ from wgcc.from_onnx.values import (
     TensorType,
     Value,
     Writer,
+    axes_pattern,
     channels_last_order,
+    has_free_order,
+    kept_order,
     plain_order,
 )
 from wgcc.lazy_numpy import Array, np

@@ -10,11 +10,19 @@ from typing import TYPE_CHECKING
 
 from wgcc.from_onnx.context import Op
 from wgcc.from_onnx.infer import element_of
-from wgcc.from_onnx.inner_graphs import Values, check_body, own_weights, run_inner, sees_values
-from wgcc.from_onnx.loops import Rounds, as_scan
+from wgcc.from_onnx.loops import (
+    FIRST_STATE,
+    Rounds,
+    Values,
+    as_scan,
+    check_body,
+    own_weights,
+    rounds_of,
+    run_inner,
+    sees_values,
+)
 from wgcc.from_onnx.names import word
 from wgcc.from_onnx.problems import CannotImport
-from wgcc.from_onnx.rounds import FIRST_STATE, rounds_of
 from wgcc.from_onnx.rules.rule import at_axis, axis_of
 from wgcc.from_onnx.values import Constant, Operand, Value, plain_order
 from wgcc.lazy_numpy import np

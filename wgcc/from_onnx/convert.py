@@ -11,25 +11,20 @@ from typing import Any
 
 from wgcc.elaborate.builtins import BUILTINS
 from wgcc.errors import WgError
-from wgcc.from_onnx.any_floats import any_floats
-from wgcc.from_onnx.classes import Classes, change_classes
-from wgcc.from_onnx.fixed_inputs import fixed_arrays
-from wgcc.from_onnx.input_sizes import fix_sizes, open_sizes, resized
+from wgcc.files import data_dir
+from wgcc.from_onnx.inputs import any_floats, fix_sizes, fixed_arrays, open_sizes, resized
 from wgcc.from_onnx.model_file import read_model
 from wgcc.from_onnx.names import one_line, word
-from wgcc.from_onnx.noise import HIDDEN_NOISE, feed_noise
-from wgcc.from_onnx.original import run_onnx
+from wgcc.from_onnx.original import HIDDEN_NOISE, feed_noise, run_onnx
 from wgcc.from_onnx.problems import CannotImport, NotImportable
 from wgcc.from_onnx.symbolic import is_accepted, open_program
 from wgcc.from_onnx.trace import trace
-from wgcc.from_onnx.training_options import Training
+from wgcc.from_onnx.training_options import Classes, Training, change_classes
 from wgcc.from_onnx.values import Traced
 from wgcc.from_onnx.writing.layers import clean as clean_name
-from wgcc.from_onnx.writing.model import Heading, write_model
-from wgcc.from_onnx.writing.written import Written
+from wgcc.from_onnx.writing.model import Heading, Written, write_model
 from wgcc.ir.dtypes import DTYPE_TABLE, FLOATS
 from wgcc.lazy_numpy import Array, np
-from wgcc.paths import data_dir
 from wgcc.syntax import ast
 from wgcc.syntax.templates import parsed
 

@@ -1,15 +1,21 @@
-"""`Loop` and `Scan` as `scan`: one round is traced, with values that stand for any round's."""
+"""Graphs inside nodes, how many rounds a loop has, and loops as `scan`.
+
+Only what its condition depends on is computed to count the rounds of a `Loop`. Of a `scan` one
+round is traced, with values that stand for any round's.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wgcc.from_onnx.context import Given, Op, leaf
 from wgcc.from_onnx.infer import element_of
-from wgcc.from_onnx.inner_graphs import Values, apart, own_weights, run_inner
 from wgcc.from_onnx.literals import literal
+from wgcc.from_onnx.model_file import initialisers
 from wgcc.from_onnx.names import word
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.values import (
@@ -17,6 +23,7 @@ from wgcc.from_onnx.values import (
     Constant,
     Operand,
     Statement,
+    Traced,
     Value,
     Writer,
     flat,
@@ -28,6 +35,196 @@ from wgcc.syntax.templates import NOWHERE, call, typed
 
 if TYPE_CHECKING:
     from wgcc.from_onnx.trace import Tracer
+
+Values: TypeAlias = dict[str, Operand]
+
+
+def check_body(graph: Any, inputs: int, least_outputs: int) -> None:
+    """A round must take what it is given, and give the states of the next one."""
+    if len(graph.input) != inputs:
+        raise CannotImport(f"its body has {len(graph.input)} inputs, and is given {inputs}")
+    if len(graph.output) < least_outputs:
+        raise CannotImport(
+            f"its body has {len(graph.output)} outputs, and needs at least {least_outputs}"
+        )
+
+
+def run_inner(
+    tracer: Tracer, graph: Any, values: Values, given: Sequence[Operand]
+) -> list[Operand]:
+    """The outputs of an inner graph, which sees the values around it."""
+    outputs = [port.name for port in graph.output]
+    found = run_nodes(tracer, graph, graph.node, outputs, values, given)
+    return [found[name] for name in outputs]
+
+
+def run_nodes(
+    tracer: Tracer,
+    graph: Any,
+    nodes: Sequence[Any],
+    outputs: Sequence[str],
+    values: Values,
+    given: Sequence[Operand],
+) -> Mapping[str, Operand]:
+    """What some nodes of an inner graph compute."""
+    inner = dict(values)
+    inner |= {name: Constant(array) for name, array in initialisers(graph).items()}
+    inner |= {port.name: item for port, item in zip(graph.input, given, strict=False)}
+    before = len(tracer.problems)
+    with tracer.names_of(nodes, outputs, inner):
+        tracer.walk(nodes, inner)
+    if len(tracer.problems) > before:
+        raise CannotImport("nodes of its inner graph cannot be imported")
+    missing = [name for name in outputs if name not in inner]
+    if missing:
+        raise CannotImport(f"`{missing[0]}` of its inner graph is not computed")
+    return inner
+
+
+@contextmanager
+def apart(tracer: Tracer, own: set[str]) -> Iterator[Writer]:
+    """Statements go to a list of their own; nothing is left of nodes that cannot be imported.
+
+    `own` are initialisers that only this part of the graph reads, once.
+    """
+    outer, problems = tracer.writer, tracer.problems
+    said = {text: dict(names) for text, names in outer.traced.remarks.items()}
+    traced = Traced(notes=[*outer.traced.notes], layers=dict(outer.traced.layers), remarks=said)
+    tracer.problems = []
+    tracer.writer = Writer(
+        traced, outer.shared - own, dict(outer.members), dict(outer.orders), dict(outer.made_by),
+        set(outer.used_once), outer.keeps_batch_norm, outer.stored,
+    )  # fmt: skip
+    try:
+        yield tracer.writer
+    except CannotImport as error:
+        found = tracer.problems[0] if tracer.problems else None
+        reason = f"{found.node}: {found.operator}: {found.reason}" if found else error.reason
+        raise CannotImport(reason) from None
+    finally:
+        tracer.writer, tracer.problems = outer, problems
+
+
+def count_uses(nodes: Any, outputs: Iterable[str]) -> Counter[str]:
+    """How many nodes read each name; outputs, and what inner graphs read, count as several."""
+    uses = Counter(name for node in nodes for name in node.input)
+    for name in outputs:
+        uses[name] += 2
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                uses.update(dict.fromkeys(reads(attribute.g), 2))
+    return uses
+
+
+def reads(graph: Any) -> Counter[str]:
+    return count_uses(graph.node, [port.name for port in graph.output])
+
+
+def own_weights(tracer: Tracer, graph: Any) -> set[str]:
+    """What is read at one place of an inner graph, and nowhere else; by none inside that."""
+    if tracer.depth:
+        return set()
+    once = {name for name, count in reads(graph).items() if count == 1}
+    return {name for name in once if tracer.uses[name] == 2}
+
+
+def sees_values(graph: Any, values: Values, given: Sequence[Operand]) -> bool:
+    """Whether anything that an inner graph reads is computed at run time."""
+    outside = [values.get(name) for name in reads(graph)]
+    return any(not isinstance(item, Constant) for item in (*outside, *given) if item is not None)
+
+
+MOST_COUNTED = 10_000
+TRUE = Constant(np.array(True))
+# The first two inputs of a body are its counter and its condition, which comes out first.
+COUNTER, FIRST_STATE = 0, 2
+
+
+def rounds_of(tracer: Tracer, op: Op, values: Values, carried: Sequence[Operand]) -> int:
+    limit = int(op.constant(0, "number of rounds").reshape(-1)[0]) if op.has(0) else None
+    if op.has(1) and not _is_true(op.operand(1)):
+        return 0
+    body = op.attributes["body"]
+    nodes, states = _condition(body)
+    with apart(tracer, set()):
+        if not states and not _reads(nodes, body.input[COUNTER].name):
+            return _endless(tracer, body, nodes, values, limit)
+        return _counted(tracer, body, nodes, states, values, carried, limit)
+
+
+def _is_true(condition: Operand) -> bool:
+    if not isinstance(condition, Constant):
+        raise CannotImport(f"its condition is computed at run time (`{condition.name}`)")
+    return bool(condition.array.reshape(-1)[0])
+
+
+def _reads(nodes: Sequence[Any], name: str) -> bool:
+    return bool(count_uses(nodes, ())[name])
+
+
+def _condition(body: Any) -> tuple[list[Any], list[int]]:
+    """The nodes that the condition of the next round depends on, and the states they read."""
+    ports = [port.name for port in body.input][FIRST_STATE:]
+    wanted = {body.output[0].name}
+    states: list[int] = []
+    while True:
+        nodes = _nodes_for(body, wanted)
+        read = {place for place, name in enumerate(ports) if _reads(nodes, name) or name in wanted}
+        new = sorted(read.difference(states))
+        if not new:
+            return nodes, states
+        states += new
+        wanted |= {body.output[1 + place].name for place in new}
+
+
+def _nodes_for(body: Any, wanted: set[str]) -> list[Any]:
+    alive, found = set(wanted), []
+    for node in reversed(body.node):
+        if alive.intersection(node.output):
+            found.append(node)
+            alive.update(count_uses([node], ()))
+    return found[::-1]
+
+
+def _endless(
+    tracer: Tracer, body: Any, nodes: Sequence[Any], values: Values, limit: int | None
+) -> int:
+    """A condition that is the same in every round."""
+    given = [Constant(np.array(0, np.int64)), TRUE]
+    name = body.output[0].name
+    found = run_nodes(tracer, body, nodes, [name], values, given)
+    goes_on = _is_true(found[name])
+    if goes_on and limit is None:
+        raise CannotImport("it never ends")
+    if limit is None:
+        return 1
+    return max(0, limit if goes_on else min(1, limit))
+
+
+def _counted(
+    tracer: Tracer,
+    body: Any,
+    nodes: Sequence[Any],
+    states: Sequence[int],
+    values: Values,
+    carried: Sequence[Operand],
+    limit: int | None,
+) -> int:
+    known: list[Operand] = [item if place in states else TRUE for place, item in enumerate(carried)]
+    if not all(isinstance(item, Constant) for item in known):
+        raise CannotImport("its condition is computed at run time")
+    outputs = [body.output[0].name, *(body.output[1 + place].name for place in states)]
+    done, goes_on = 0, True
+    while goes_on and (limit is None or done < limit):
+        if done == MOST_COUNTED:
+            raise CannotImport(f"its condition is true for more than {MOST_COUNTED:,} rounds")
+        given = [Constant(np.array(done, np.int64)), TRUE, *known]
+        found = run_nodes(tracer, body, nodes, outputs, values, given)
+        goes_on, done = _is_true(found[outputs[0]]), done + 1
+        for place, name in zip(states, outputs[1:], strict=True):
+            known[place] = found[name]
+    return done
 
 
 @dataclass(frozen=True, slots=True)

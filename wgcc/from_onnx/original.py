@@ -1,4 +1,7 @@
-"""Runs an ONNX model as it is: by onnxruntime, or by ONNX's own reference."""
+"""Runs an ONNX model as it is: by onnxruntime, or by ONNX's own reference.
+
+Random numbers that it draws can be given as inputs, so that they are the same in two programs.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from itertools import count
 from typing import Any
 
 from wgcc.errors import WgError
+from wgcc.from_onnx.infer import element_of
+from wgcc.from_onnx.values import Value
 from wgcc.lazy_numpy import Array, np
 
 # How onnxruntime begins a message.
@@ -78,3 +83,21 @@ def _reason(error: Exception) -> str:
         return "onnxruntime is not installed, and ONNX's reference cannot run it"
     text = (str(error).strip().splitlines() or ["it says no more"])[0]
     return f"onnxruntime: {re.sub(_CODES, '', text)[:200]}"
+
+
+HIDDEN_NOISE = "it draws random numbers inside a loop, a branch or a function"
+
+
+def feed_noise(model: Any, noise: Mapping[str, Value]) -> Any:
+    """A copy of the model whose random numbers are inputs."""
+    from onnx.helper import make_tensor_value_info
+
+    copy = type(model)()
+    copy.CopyFrom(model)
+    graph = copy.graph
+    kept = [node for node in graph.node if not (node.output and node.output[0] in noise)]
+    del graph.node[:]
+    graph.node.extend(kept)
+    for name, value in noise.items():
+        graph.input.append(make_tensor_value_info(name, element_of(value), value.shape))
+    return copy

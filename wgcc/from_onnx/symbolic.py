@@ -16,10 +16,18 @@ from typing import TypeAlias
 from wgcc.compiler import read_program
 from wgcc.errors import WgError
 from wgcc.from_onnx.literals import number_of
-from wgcc.from_onnx.match import match_list
-from wgcc.from_onnx.size_expressions import Expression, Sizes, Skeleton, explain, fill, skeleton
-from wgcc.from_onnx.size_forms import Form, form_of
-from wgcc.from_onnx.writing.written import Written
+from wgcc.from_onnx.patterns import match_list
+from wgcc.from_onnx.size_expressions import (
+    Expression,
+    Form,
+    Sizes,
+    Skeleton,
+    explain,
+    fill,
+    form_of,
+    skeleton,
+)
+from wgcc.from_onnx.writing.model import Written
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast, templates
 from wgcc.syntax.templates import NOWHERE, identifier

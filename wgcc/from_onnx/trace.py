@@ -11,13 +11,11 @@ from typing import Any
 from wgcc.errors import WgError
 from wgcc.from_onnx.context import Op
 from wgcc.from_onnx.control import CONTROL
-from wgcc.from_onnx.fold import fold
-from wgcc.from_onnx.infer import Environment, output_types, type_of, without_unread
-from wgcc.from_onnx.inner_graphs import count_uses
-from wgcc.from_onnx.microsoft import DOMAIN
+from wgcc.from_onnx.infer import RANDOM, Environment, fold, output_types, type_of, without_unread
+from wgcc.from_onnx.loops import count_uses
+from wgcc.from_onnx.microsoft.operators import DOMAIN
 from wgcc.from_onnx.model_file import initialisers
 from wgcc.from_onnx.names import one_line, scope_of, scopes_of, word
-from wgcc.from_onnx.noise import RANDOM
 from wgcc.from_onnx.problems import CannotImport, Problem
 from wgcc.from_onnx.rules import OWN_SHAPES, RULES
 from wgcc.from_onnx.values import (
@@ -291,7 +289,11 @@ def trace(
     tracer.walk(graph.node, values)
     for port in graph.output:
         found_output = values.get(port.name)
-        if found_output is not None and 0 in found_output.shape:
+        kind = port.type.WhichOneof("value")
+        if kind not in (None, "tensor_type"):
+            reason = f"it is no tensor, but of {kind}"
+            tracer.problems.append(Problem(port.name, "output", 0, reason))
+        elif found_output is not None and 0 in found_output.shape:
             tracer.problems.append(Problem(port.name, "output", 0, "it is empty"))
         elif found_output is not None:
             try:

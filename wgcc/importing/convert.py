@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from wgcc.errors import WgError
 from wgcc.importing.propose import Pair
 from wgcc.ir.dtypes import DTYPE_TABLE, FLOATS, INTEGER_RANGES
+from wgcc.ir.places import is_own_state
 from wgcc.ir.program import Program, Tensor
-from wgcc.ir.state_names import is_own_state
 from wgcc.lazy_numpy import Array, np
 
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from wgcc.ir.builder import InferTypes
-from wgcc.ir.graph import Graph, Node, TensorType, Value
+from wgcc.ir.graph import Graph, InferTypes, Node, TensorType, Value
 from wgcc.ir.loops import all_names, defined, loop_of
 from wgcc.ir.program import Program, Tensor
 

@@ -84,6 +84,11 @@ _SUFFIXES = {"f": "f32", "h": "f16", "i": "i32", "u": "u32"}
 _SHORT = {f"vec{n}{s}": f"vec{n}<{kind}>" for n in "234" for s, kind in _SUFFIXES.items()}
 
 
+def long_type(kind: str) -> str:
+    """`array<vec4<f32>, 8>` for `array<vec4f, 8>`."""
+    return re.sub(r"\bvec[234][fhiu]\b", lambda match: _SHORT[match[0]], kind)
+
+
 class _Parser:
     """`token` is the next one; "" is the end."""
 
@@ -289,7 +294,8 @@ class _Parser:
 
     def statement(self) -> Statement:
         comment = self._comment
-        return replace(self._uncommented(), comment=comment)
+        statement = self._uncommented()
+        return replace(statement, comment=comment) if comment else statement
 
     def _uncommented(self) -> Statement:
         if self.token == "if":

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.syntax import ast
+from wgcc.syntax.blocks import statement_ends
 from wgcc.syntax.grammar import grammar
-from wgcc.syntax.lines import statement_ends
 from wgcc.syntax.mistakes import names_among_keywords
 from wgcc.syntax.parser import parse
 from wgcc.syntax.tokens import Token

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from wgcc.paths import data_dir
+from wgcc.files import data_dir
 
 _ROW = re.compile(r"^\| `(?P<signature>(?P<name>\w+)[\[(].*?)` \| (?P<cells>.*) \|$", re.M)
 _PYTORCH = re.compile(

@@ -6,12 +6,11 @@ import re
 from pathlib import Path
 
 from wgcc.errors import Source, Span
+from wgcc.files import data_dir, read_text
 from wgcc.language_service.analysis import Analysis, analyse
 from wgcc.language_service.fixes import Edit, apply_edits
 from wgcc.language_service.hover import word_at
 from wgcc.language_service.names import IMPORT, Symbol
-from wgcc.paths import data_dir
-from wgcc.reading import read_text
 from wgcc.syntax import ast
 from wgcc.syntax.grammar import grammar
 from wgcc.syntax.tree_text import walk

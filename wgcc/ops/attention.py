@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import INTEGERS, Node, TensorType, Value
+from wgcc.ir.graph import INTEGERS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype, check_scalar
 from wgcc.ops.formula import Term

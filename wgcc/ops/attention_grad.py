@@ -20,8 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Node, TensorType, Value
+from wgcc.ir.graph import Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.attention import (
     HIDDEN,

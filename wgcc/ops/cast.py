@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wgcc.ir.builder import Builder
 from wgcc.ir.dtypes import INTEGERS, SIGNED
-from wgcc.ir.graph import DTYPES, FLOATS, Node, TensorType, Value
+from wgcc.ir.graph import DTYPES, FLOATS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.dtypes import numpy_dtype, wgsl_type
 from wgcc.ops.registry import Op, Pointwise, Sample, ShapeError

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from wgcc.ir.builder import Builder
 from wgcc.ir.dtypes import NUMBERS
-from wgcc.ir.graph import DTYPES, FLOATS, Node, TensorType, Value
+from wgcc.ir.graph import DTYPES, FLOATS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import np
 from wgcc.ops.checks import check_dtype, check_same
 from wgcc.ops.formula import Term

@@ -25,8 +25,7 @@ from dataclasses import dataclass
 from itertools import chain
 from math import prod
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import FLOATS, Node, TensorType, Value
+from wgcc.ir.graph import FLOATS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype
 from wgcc.ops.formula import Term

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import pi
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Node, TensorType, Value
+from wgcc.ir.graph import Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype
 from wgcc.ops.formula import Term

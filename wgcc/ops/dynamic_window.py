@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import FLOATS, INTEGERS, Node, TensorType, Value
+from wgcc.ir.graph import FLOATS, INTEGERS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_axis, check_scalar, without_axes
 from wgcc.ops.formula import Term

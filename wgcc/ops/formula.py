@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, Union
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Value
+from wgcc.ir.graph import Builder, Value
 
 Operand = Union["Term", float]
 

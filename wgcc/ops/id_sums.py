@@ -3,7 +3,7 @@
 order_ids(ids; rows): all positions of ids, in runs of RUN; each run is sorted by id, of equal ids
 the first position first. merge_ids(order, ids; rows, run): the same with FAN times longer runs.
 sum_in_order(g, ids, order; rows), with or without `base`: gather_grad, given one run of all
-positions. Ids outside the table count as its nearest row. `passes/prepare/group_ids.py` puts
+positions. Ids outside the table count as its nearest row. `passes/prepare/split_long.py` puts
 these together.
 """
 
@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import INTEGERS, Node, TensorType, Value
+from wgcc.ir.graph import INTEGERS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype, check_sizes
 from wgcc.ops.gather import infer_grad

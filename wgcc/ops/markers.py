@@ -32,8 +32,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import FLOATS, Node, TensorType, Value
+from wgcc.ir.graph import FLOATS, Builder, Node, TensorType, Value
 from wgcc.ir.loops import with_fresh_names
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype, check_scalar

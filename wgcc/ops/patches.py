@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Node, TensorType, Value
+from wgcc.ir.graph import Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_sizes
 from wgcc.ops.registry import NUMPY_CALL, Op, Sample, ShapeError, View

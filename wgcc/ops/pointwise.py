@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from wgcc.ir.builder import Builder
 from wgcc.ir.dtypes import SIGNED
-from wgcc.ir.graph import FLOATS, Node, TensorType, Value
+from wgcc.ir.graph import FLOATS, Builder, Node, TensorType, Value
 from wgcc.ops.checks import check_dtype, check_same
 from wgcc.ops.formula import Term
 from wgcc.ops.registry import Functions, GradRule, NumberRule, Op, Pointwise, Reference, Sample

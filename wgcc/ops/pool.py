@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf, prod
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import FLOATS, Node, TensorType, Value
+from wgcc.ir.graph import FLOATS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype
 from wgcc.ops.formula import Term

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import FLOATS, Node, TensorType, Value
+from wgcc.ir.graph import FLOATS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_axes, check_dtype
 from wgcc.ops.formula import Term

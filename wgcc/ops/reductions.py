@@ -16,9 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wgcc.ir.builder import Builder
 from wgcc.ir.dtypes import INTEGER_RANGES, LARGEST_FLOAT, NARROW_INTEGERS, NUMBERS
-from wgcc.ir.graph import FLOATS, Node, TensorType, Value
+from wgcc.ir.graph import FLOATS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_axes, check_axis, check_dtype, other_axes, without_axes
 from wgcc.ops.constants import INFINITY, MINUS_INFINITY

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Attrs, Node, TensorType, Value
+from wgcc.ir.graph import Attrs, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array
 
 GradRule = Callable[[Builder, Node, Sequence[Value | None]], Sequence[Value | None]]
@@ -70,10 +69,14 @@ class View:
     integer expressions supporting `+ - * // %` with integers. `inside(node, index)` lists the
     conditions `(low, coordinate, high)`, meaning low <= coordinate < high, under which the element
     exists; outside it is zero (and the result of `index` may be out of bounds, even negative).
+    `rearranges_axes`: axes are split, merged or exchanged, so that every element of the input is
+    one of the output. `in_order`: in the same order, too, if both are read row by row.
     """
 
     index: Callable[[Node, tuple[Any, ...]], tuple[Any, ...]]
     inside: Callable[[Node, tuple[Any, ...]], Sequence[tuple[int, Any, int]]] | None = None
+    rearranges_axes: bool = False
+    in_order: bool = False
 
 
 @dataclass(frozen=True, slots=True)

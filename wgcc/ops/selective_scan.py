@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Node, TensorType, Value
+from wgcc.ir.graph import Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.formula import Term
 from wgcc.ops.registry import NUMPY_CALL, Expand, Op, Sample, ShapeError

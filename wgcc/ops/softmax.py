@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import FLOATS, INTEGERS, Node, TensorType, Value
+from wgcc.ir.graph import FLOATS, INTEGERS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_axes, check_axis, check_dtype, without_axes
 from wgcc.ops.formula import Term

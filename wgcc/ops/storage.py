@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wgcc.ir.builder import Builder
 from wgcc.ir.dtypes import PACKED
-from wgcc.ir.graph import Node, TensorType, Value
+from wgcc.ir.graph import Builder, Node, TensorType, Value
 from wgcc.ir.places import ALIGNMENT, round_up
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype, check_same

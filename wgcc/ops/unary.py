@@ -16,9 +16,8 @@ import math
 from collections.abc import Sequence
 from math import factorial
 
-from wgcc.ir.builder import Builder
 from wgcc.ir.dtypes import NUMBERS, SIGNED
-from wgcc.ir.graph import DTYPES, Node, TensorType, Value
+from wgcc.ir.graph import DTYPES, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype
 from wgcc.ops.formula import Term

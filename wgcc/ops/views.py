@@ -15,8 +15,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Node, TensorType, Value
+from wgcc.ir.graph import Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_axes, check_axis, check_sizes
 from wgcc.ops.formula import Term
@@ -243,7 +242,7 @@ OPS = (
         "reshape",
         infer_reshape,
         reference_reshape,
-        View(index_reshape),
+        View(index_reshape, rearranges_axes=True, in_order=True),
         grad_reshape,
         [
             *(Sample([source], {"shape": target}) for source, target in _RESHAPE_CASES),
@@ -258,7 +257,7 @@ OPS = (
         "transpose",
         infer_transpose,
         reference_transpose,
-        View(index_transpose),
+        View(index_transpose, rearranges_axes=True),
         grad_transpose,
         [
             Sample([()], {"perm": ()}),

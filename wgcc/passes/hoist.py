@@ -14,17 +14,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.graph import Builder, Graph, Node, Value
 from wgcc.ir.loops import Loop, loop_of, map_bodies, stacked, unique_names
 from wgcc.ops import OPS
 from wgcc.ops.markers import DIFFERENTIATING
 from wgcc.ops.registry import Expand, Pointwise, Reduce, Source, Special, View
 from wgcc.passes.lift import Lifted, can_lift, lift, spread
 from wgcc.passes.loop_parts import LoopParts, take_apart
-from wgcc.passes.prune import prune
 from wgcc.passes.rematerialise import RECOMPUTE, without_loop_marks
-from wgcc.passes.rewrite import Rewrite
+from wgcc.passes.rewrite import Rewrite, prune
 
 # What is worth moving behind a loop: one large product is faster than a small one in every round.
 PRODUCTS = ("matmul", "conv")

@@ -28,8 +28,7 @@ from wgcc.ir.places import (
     round_up,
 )
 from wgcc.ir.program import Program
-from wgcc.passes.dataflow import Flow
-from wgcc.passes.updates import is_update, lists_of, partners
+from wgcc.passes.dataflow import Flow, is_update, lists_of, partners
 
 PARAMS, STATE = "params", "state"
 # Arenas are cut into buffers of at most so many words; a larger tensor has a buffer of its own.

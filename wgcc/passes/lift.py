@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Node, Value
+from wgcc.ir.graph import Builder, Node, Value
 from wgcc.ops import OPS
 from wgcc.ops.formula import Term
 from wgcc.ops.registry import Marker, Pointwise, Reduce

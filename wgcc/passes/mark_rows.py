@@ -15,12 +15,10 @@ from wgcc.ir.graph import FLOATS, INTEGERS, Graph, Node, Rows, Value
 from wgcc.ir.loops import bodies
 from wgcc.ir.program import Program
 from wgcc.ops.markers import DIFFERENTIATING
-from wgcc.passes.custom_gradients import without_custom_gradients
-from wgcc.passes.expand import expand
-from wgcc.passes.prune import prune
+from wgcc.passes.autograd import without_custom_gradients
 from wgcc.passes.rematerialise import without_marks
-from wgcc.passes.row_family import Differs, Family, alone, family
-from wgcc.passes.row_kinds import ByRow, Fixed, Kind, Mixed, Total
+from wgcc.passes.rewrite import expand, prune
+from wgcc.passes.row_kinds import ByRow, Differs, Family, Fixed, Kind, Mixed, Total, alone, family
 from wgcc.passes.row_rules import kinds_of
 
 # Characters of source that a reason shows.

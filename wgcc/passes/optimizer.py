@@ -1,27 +1,49 @@
 """Replaces `update` by the optimizer's nodes: scalars of this step, and multi-tensor updates.
 
 The moments, counters and averages it needs become state of the program, named `opt/NAME/…`.
+
+Entries `with ema` read the averages of parameters where others read the parameters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.graph import Builder, Graph, Node, Value
+from wgcc.ir.places import AVERAGE, STEP, OptimizerState
 from wgcc.ir.program import Init, Program, Tensor
-from wgcc.ir.state_names import AVERAGE, STEP, OptimizerState
 from wgcc.ops.formula import Term
 from wgcc.ops.optimizers import OPTIMIZERS
-from wgcc.passes.optimizer_gradients import Gradients, one_by_one, prepare
-from wgcc.passes.optimizer_settings import Settings
-from wgcc.passes.optimizer_state import COUNTER, EntryState
-from wgcc.passes.optimizer_update import Job, update_group
-from wgcc.passes.prune import prune
-from wgcc.passes.read_averages import read_averages
-from wgcc.passes.rewrite import Rewrite
+from wgcc.passes.optimizer_update import (
+    COUNTER,
+    EntryState,
+    Gradients,
+    Job,
+    Settings,
+    one_by_one,
+    prepare,
+    update_group,
+)
+from wgcc.passes.rewrite import Rewrite, prune, renamed
+
+
+def read_averages(graph: Graph, optimizer: str, stored: Collection[str]) -> Graph:
+    """`stored` are the names of all state; a parameter without an average is read itself."""
+    averages = {
+        value.name: Value(OptimizerState(optimizer, AVERAGE, value.name).name, value.type)
+        for value in graph.params
+    }
+    averages = {name: value for name, value in averages.items() if value.name in stored}
+    return replace(
+        graph,
+        params=tuple(value for value in graph.params if value.name not in averages),
+        state=(*graph.state, *averages.values()),
+        nodes=tuple(renamed(node, averages) for node in graph.nodes),
+        outputs={n: averages.get(value.name, value) for n, value in graph.outputs.items()},
+        writes={n: averages.get(value.name, value) for n, value in graph.writes.items()},
+    )
 
 
 def optimizer(program: Program) -> Program:

@@ -2,23 +2,244 @@
 
 Most kinds work element by element: one multi-tensor op updates a whole group. Others build a graph
 for each parameter, whose result the same kind of op subtracts from all of them.
+
+The settings of an optimizer: fixed numbers, numbers computed in each step, and groups.
+
+The state of one entry: its own, and what its optimizers add.
+
+Gradients before an update: accumulation over calls, their norm, clipping.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
+from operator import add
+from typing import Any
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import TensorType, Value
-from wgcc.ir.program import Init
-from wgcc.ir.state_names import OptimizerState
+from wgcc.ir.graph import Builder, Graph, Node, TensorType, Value
+from wgcc.ir.places import CALLS, GRADIENT_SUM, OptimizerState
+from wgcc.ir.program import Init, Tensor
 from wgcc.ops.formula import Term
-from wgcc.ops.optimizers import OptimizerKind
+from wgcc.ops.optimizers import OPTIMIZERS, OptimizerKind
 from wgcc.ops.optimizers.kind import StepInputs, TensorRule, TensorStep, UpdateCall
-from wgcc.passes.optimizer_settings import Group, Settings
-from wgcc.passes.optimizer_state import EntryState
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Parameters (by position) that share all settings. `weight_decay` None means there is none."""
+
+    members: tuple[int, ...]
+    lr: Term
+    weight_decay: Term | None
+
+
+class Settings:
+    def __init__(self, b: Builder, node: Node) -> None:
+        names: tuple[str, ...] = node.attrs["dynamic"]
+        self._b = b
+        self._node = node
+        self.known: Mapping[str, Any] = {
+            **OPTIMIZERS[node.attrs["kind"]].defaults,
+            **node.attrs["settings"],
+        }
+        self._dynamic = {
+            name: Term(b, value) for name, value in zip(names, node.inputs, strict=False)
+        }
+
+    def fixed(self, name: str) -> Any:
+        """A setting that is always known at compile time; None if it is not set."""
+        assert name not in self._dynamic, f"{name} cannot change from step to step"
+        return self.known.get(name)
+
+    def scalar(self, name: str) -> Term | None:
+        """A setting that may change from step to step; None if it is not set."""
+        if name in self._dynamic:
+            return self._dynamic[name]
+        number = self.known.get(name)
+        return None if number is None else self.number(number)
+
+    def number(self, number: float) -> Term:
+        return Term(self._b, self._b.constant(float(number)))
+
+    def groups(self, params: int) -> list[Group]:
+        """The parameters by settings, in the order of the first of each; later groups override."""
+        own: list[Mapping[str, Any]] = [{}] * params
+        for members, settings in self._node.attrs["groups"]:
+            for index in members:
+                own[index] = settings
+        members_of: dict[tuple[tuple[str, float], ...], list[int]] = {}
+        for index, settings in enumerate(own):
+            members_of.setdefault(tuple(sorted(settings.items())), []).append(index)
+        return [self._group(members, dict(key)) for key, members in members_of.items()]
+
+    def _group(self, members: Sequence[int], own: Mapping[str, float]) -> Group:
+        lr = self.scalar("lr")
+        assert lr is not None
+        if own.get("lr_scale", 1.0) != 1.0:
+            lr = lr * own["lr_scale"]
+        return Group(tuple(members), lr, self._decay(own))
+
+    def _decay(self, own: Mapping[str, float]) -> Term | None:
+        if "weight_decay" in self._dynamic and "weight_decay" not in own:
+            return self._dynamic["weight_decay"]
+        number = own.get("weight_decay", self.known["weight_decay"])
+        return self.number(number) if number else None
+
+
+COUNTER = TensorType((), "u32")
+
+
+class EntryState:
+    """`tensors` describes the added state, `writes` has the new values."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.values = {value.name: value for value in graph.state}
+        self.tensors: dict[str, Tensor] = {}
+        self.writes: dict[str, Value] = {}
+
+    def read(self, name: str, type_: TensorType, init: Init | None = None) -> Value:
+        """The current state `name`, after earlier updates of the same call; 0 initially."""
+        start = init or Init("value", values=(0.0,))
+        self.tensors.setdefault(name, Tensor(name, type_, start))
+        value = self.values.setdefault(name, Value(name, type_))
+        return self.writes.get(name, value)
+
+    def write(self, name: str, value: Value) -> None:
+        self.writes[name] = value
+
+
+# As in torch.nn.utils.clip_grad_norm_, where it avoids a division by a norm of 0.
+NORM_EPS = 1e-6
+CLIP_EACH = "clip_param_norm"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The optimizer uses `grads` times `scale`; `norm` is their norm before clipping."""
+
+    grads: Sequence[Value]
+    norm: Term
+    scale: Term
+    apply: Term | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gradients:
+    """The gradients of one `minimize`, and where what is stored for them belongs."""
+
+    b: Builder
+    settings: Settings
+    state: EntryState
+    optimizer: str
+    kind: OptimizerKind
+    names: Sequence[str]
+    grads: Sequence[Value]
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether nodes other than multi-tensor ops read them, so that they are not in an arena."""
+        clipped = self.settings.scalar(CLIP_EACH) is not None
+        return clipped or self.kind.tensor_rule is not None
+
+
+def one_by_one(node: Node) -> str:
+    """Why gradients are not all in an arena before something reads one; "" if they are."""
+    if node.op != "update":
+        return ""
+    optimizer, kind = node.attrs["optimizer"], node.attrs["kind"]
+    if CLIP_EACH in node.attrs["settings"] or CLIP_EACH in node.attrs["dynamic"]:
+        return f"`{CLIP_EACH}` of the optimizer `{optimizer}` reads gradients one by one"
+    if OPTIMIZERS[kind].tensor_rule is not None:
+        return f"the optimizer `{optimizer}` ({kind}) reads gradients one by one"
+    return ""
+
+
+def prepare(found: Gradients) -> Prepared:
+    grads, apply = found.grads, None
+    if (found.settings.fixed("accumulate") or 1) > 1:
+        grads, apply = _accumulate(found)
+    settings = found.settings
+    squares = [_squares(found.b, g) for g in grads] if found.one_by_one else []
+    total = reduce(add, squares) if squares else _all_squares(found, grads)
+    norm, scale = total.apply("sqrt"), settings.number(1.0)
+    loss_scale = settings.scalar("loss_scale")
+    if loss_scale is not None:
+        scale = loss_scale.apply("reciprocal")
+        norm = norm * scale
+    max_norm = settings.scalar("clip_norm")
+    if max_norm is not None:
+        scale = scale.apply("mul", _shrink(max_norm, norm), name=f"{found.optimizer}.scale")
+    limit = settings.scalar(CLIP_EACH)
+    if limit is not None:
+        grads = [
+            _limited(Term(found.b, g), _shrink(limit, square.apply("sqrt") * scale))
+            for g, square in zip(grads, squares, strict=True)
+        ]
+    return Prepared(grads, norm, -scale if settings.fixed("maximize") else scale, apply)
+
+
+def _all_squares(found: Gradients, grads: Sequence[Value]) -> Term:
+    name = f"{found.optimizer}.sum_squares"
+    return Term(found.b, found.b.apply("sum_squares", *grads, n=len(grads), name=name))
+
+
+def _squares(b: Builder, gradient: Value) -> Term:
+    """Σ g² of one gradient."""
+    return Term(b, gradient).square().sum(range(len(gradient.shape)))
+
+
+def _shrink(most: Term, norm: Term) -> Term:
+    """min(1, most / (norm + eps))."""
+    return (most / (norm + NORM_EPS)).apply("minimum", norm.like(1.0))
+
+
+def _limited(gradient: Term, factor: Term) -> Value:
+    return (gradient * factor.broadcast(gradient.shape)).value
+
+
+def _accumulate(found: Gradients) -> tuple[Sequence[Value], Term]:
+    """The mean over `accumulate` calls; the flag is 1 in the last of them, else 0."""
+    b, state, optimizer = found.b, found.state, found.optimizer
+    calls = int(found.settings.fixed("accumulate"))
+    micro_name = OptimizerState(optimizer, CALLS).name
+    micro = Term(b, state.read(micro_name, COUNTER))
+    is_last = micro.equals(calls - 1)
+    state.write(micro_name, is_last.choose(micro.like(0), micro + 1).value)
+    places = [OptimizerState(optimizer, GRADIENT_SUM, name).name for name in found.names]
+    sums = [state.read(place, grad.type) for place, grad in zip(places, found.grads, strict=True)]
+    more = micro.exceeds(0)
+    added = _added_one_by_one if found.one_by_one else _added_at_once
+    results = added(found, places, sums, more, 1 / calls)
+    for place, value in zip(places, results, strict=True):
+        state.write(place, value)
+    return results, is_last.cast("f32")
+
+
+def _added_at_once(
+    found: Gradients, places: Sequence[str], sums: Sequence[Value], more: Term, weight: float
+) -> Sequence[Value]:
+    return found.b.apply_many(
+        "accumulate",
+        *sums,
+        *found.grads,
+        more.cast("f32").value,
+        names=tuple(f"{place}.new" for place in places),
+        n=len(sums),
+        weight=weight,
+    )
+
+
+def _added_one_by_one(
+    found: Gradients, places: Sequence[str], sums: Sequence[Value], more: Term, weight: float
+) -> Sequence[Value]:
+    results = []
+    for before, gradient in zip(sums, found.grads, strict=True):
+        kept = more.broadcast(before.shape).choose(Term(found.b, before), 0.0)
+        results.append((kept + Term(found.b, gradient) * weight).value)
+    return results
+
 
 # p - 1 · g: subtracts what a graph has computed.
 _SUBTRACT = {"momentum": 0.0, "dampening": 0.0, "nesterov": False}

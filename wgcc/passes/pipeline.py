@@ -14,21 +14,24 @@ from wgcc.ir.verify import verify_program
 from wgcc.ops import OPS, infer_types
 from wgcc.ops.registry import Expand, Marker
 from wgcc.passes.autograd import autograd
-from wgcc.passes.expand import expand
 from wgcc.passes.hoist import hoist, hoist_from_gradients
 from wgcc.passes.lay_out import lay_out
 from wgcc.passes.optimizer import optimizer
-from wgcc.passes.prepare.fold_stats import fold_stats
-from wgcc.passes.prepare.group_ids import add_onto
-from wgcc.passes.prepare.join_arenas import join_arenas
-from wgcc.passes.prepare.join_gradients import join_gradients
-from wgcc.passes.prepare.join_products import flatten_joins, join_products, turn_products
-from wgcc.passes.prepare.numbers_in_memory import numbers_in_memory
-from wgcc.passes.prepare.own_gradients import own_gradients
-from wgcc.passes.prepare.place_results import own_carries, pack_results, place_results
-from wgcc.passes.prepare.split_columns import split_columns
-from wgcc.passes.prepare.split_long import split_long
-from wgcc.passes.prune import prune
+from wgcc.passes.prepare.join_products import (
+    flatten_joins,
+    join_gradients,
+    join_products,
+    turn_products,
+)
+from wgcc.passes.prepare.own_gradients import fold_stats, join_arenas, own_gradients
+from wgcc.passes.prepare.place_results import (
+    numbers_in_memory,
+    own_carries,
+    pack_results,
+    place_results,
+)
+from wgcc.passes.prepare.split_long import add_onto, split_columns, split_long
+from wgcc.passes.rewrite import expand, prune
 from wgcc.passes.simplify import simplify
 
 ProgramPass = Callable[[Program], Program]

@@ -1,16 +1,24 @@
-"""Rebuilds a graph node by node: the loop that most passes share."""
+"""Rebuilds a graph node by node: the loop that most passes share.
+
+Dead-code elimination: drops every node that no result depends on, also in bodies of loops, and
+carries, stacks and inputs of loops that nothing needs.
+
+Replaces composite ops (softmax, layer_norm, …) by the simpler ops they consist of.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from operator import is_
+from typing import TypeAlias
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Graph, Node, Value
-from wgcc.ir.loops import all_names
+from wgcc.ir.graph import Builder, Graph, Node, Value
+from wgcc.ir.loops import Loop, all_names, loop_of, map_bodies
 from wgcc.ops import OPS, infer_types
+from wgcc.ops.registry import Expand
 
 LIKE_AN_OP = re.compile(rf"(^|\.)({'|'.join(OPS)})(_\d+)?$")
 
@@ -113,3 +121,92 @@ def renamed(node: Node, names: Mapping[str, Value]) -> Node:
         inputs=tuple(names.get(value.name, value) for value in node.inputs),
         outputs=tuple(names.get(value.name, value) for value in node.outputs),
     )
+
+
+def prune(graph: Graph) -> Graph:
+    live = {value.name for value in graph.results}
+    kept = []
+    for node in reversed(graph.nodes):
+        if any(value.name in live for value in node.outputs):
+            loop = loop_of(node)
+            kept.append(_narrowed(loop, live) if loop else node)
+            live.update(value.name for value in kept[-1].inputs)
+    kept.reverse()
+    return graph if are_same(kept, graph.nodes) else replace(graph, nodes=tuple(kept))
+
+
+def _narrowed(loop: Loop, live: Collection[str]) -> Node:
+    """The loop with what its `live` outputs depend on; the node itself if that is all of it."""
+    body = _live_body(loop, live)
+    if body == loop.body:
+        return loop.node
+    carried, read = {v.name for v in body.state}, {v.name for v in body.inputs}
+    outputs = (
+        *(v for v, c in zip(loop.finals, loop.carries, strict=True) if c.name in carried),
+        *(
+            v
+            for v, name in zip(loop.stacks, loop.body.outputs, strict=True)
+            if name in body.outputs
+        ),
+    )
+    inputs = (
+        *(v for v, c in zip(loop.inits, loop.carries, strict=True) if c.name in carried),
+        *(v for v, inner in (*loop.sliced, *loop.captured) if inner.name in read),
+    )
+    attrs = {**loop.node.attrs, "body": body}
+    return replace(loop.node, inputs=inputs, outputs=outputs, attrs=attrs)
+
+
+def _live_body(loop: Loop, live: Collection[str]) -> Graph:
+    """A carry is needed if its final value is, or if something needed reads it."""
+    old = loop.body
+    stacks = zip(loop.stacks, old.outputs.items(), strict=True)
+    outputs = {name: value for stack, (name, value) in stacks if stack.name in live}
+    needed = {c.name for v, c in zip(loop.finals, old.state, strict=True) if v.name in live}
+    while True:
+        writes = {name: value for name, value in old.writes.items() if name in needed}
+        body = prune(replace(old, outputs=outputs, writes=writes))
+        read = _read(body)
+        more = needed | {value.name for value in old.state if value.name in read}
+        if more == needed:
+            break
+        needed = more
+    state = tuple(value for value in old.state if value.name in needed)
+    inputs = tuple(value for value in old.inputs[1:] if value.name in read)
+    return replace(body, inputs=(old.inputs[0], *inputs), state=state)
+
+
+def _read(graph: Graph) -> set[str]:
+    nodes = (value.name for node in graph.nodes for value in node.inputs)
+    return {*nodes, *(value.name for value in graph.results)}
+
+
+# Builds the values of a node from simpler ops.
+Parts: TypeAlias = Callable[[Builder, Node], Sequence[Value]]
+
+
+def composite(node: Node) -> Parts | None:
+    lower = OPS[node.op].lower
+    return lower.rule if isinstance(lower, Expand) else None
+
+
+def expand(graph: Graph, parts_of: Callable[[Node], Parts | None] = composite) -> Graph:
+    """`parts_of` says of what a node consists; None keeps it."""
+    rewrite = Rewrite(graph)
+    for node in graph.nodes:
+        _write_out(rewrite, node, parts_of)
+    return map_bodies(rewrite.finish(), partial(expand, parts_of=parts_of))
+
+
+def _write_out(rewrite: Rewrite, old: Node, parts_of: Callable[[Node], Parts | None]) -> None:
+    """A composite may consist of composites, so the result of its rule is expanded, too."""
+    node = rewrite.updated(old)
+    rule = parts_of(node)
+    if rule is None:
+        rewrite.keep(node)
+        return
+    made = rewrite.replace(node, lambda: rule(rewrite.builder, node))
+    if made:
+        del rewrite.builder.nodes[-len(made) :]
+    for inner in made:
+        _write_out(rewrite, inner, parts_of)

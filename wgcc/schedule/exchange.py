@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ir.places import Place, span
-from wgcc.passes.updates import adjacent, is_update, lists_of, partners
+from wgcc.passes.dataflow import adjacent, is_update, lists_of, partners
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.layout import holds_gradients
 
@@ -137,13 +137,3 @@ def joined(places: Iterable[Place]) -> tuple[Place, ...]:
     """Places that follow each other as one; padding between gradients is zero."""
     runs = adjacent([(place, place) for place in set(places)])
     return tuple(span([place for place, _ in run]) for run in runs)
-
-
-__all__ = [
-    "NotSeparable",
-    "check_separable",
-    "counters_in_the_way",
-    "gradients_of",
-    "joined",
-    "separate",
-]

@@ -3,26 +3,104 @@
 The groups of all levels become one list, so that temporaries share memory: in front of a body its
 counter is set, and behind it advanced. Slices and stacks are parts of whole tensors, a carry has
 one place under several names.
+
+Stacks of a loop that are stored side by side, so that a kernel binds all of them as one.
+
+A round of a loop stacks several values, and its gradient reads them again: with a binding for each,
+the kernels of a round would need more than there are.
+
+From when to when values are in memory, in entries with loops.
+
+What a loop reads lives until its last round has ended; its carries and stacks live from before the
+first. What a round makes for itself lives within the round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from wgcc.errors import Span
 from wgcc.ir.graph import Graph, Node, TensorType, Value
 from wgcc.ir.loops import Loop, loop_of, rename
+from wgcc.ir.places import MAX_BINDING
 from wgcc.passes.dataflow import behind_views
 from wgcc.schedule.codegen.bindings import Part
 from wgcc.schedule.fuse.fuse import Fused, fuse
 from wgcc.schedule.fuse.group import REPEAT, Group
 from wgcc.schedule.fuse.materialise import Reason
-from wgcc.schedule.kernel import Place
+from wgcc.schedule.kernel import WORD, Place
 from wgcc.schedule.layout import Layout
 from wgcc.schedule.memory.order import Memory, best_order
-from wgcc.schedule.memory.packs import Packs
+from wgcc.schedule.memory.slots import LARGE, is_narrow
 from wgcc.schedule.memory.write_plan import plan_writes
+
+# Elements: a tensor of halves has an even number of them.
+EVEN = 2
+
+
+@dataclass(slots=True)
+class Packs:
+    """`fixed` are stacks that have places already; `halves`: large ones are stored as f16."""
+
+    fixed: Set[str] = frozenset()
+    halves: bool = False
+    members: dict[str, list[Value]] = field(default_factory=dict)
+    _pack: dict[str, str] = field(default_factory=dict)
+    half_packs: set[str] = field(default_factory=set)
+
+    def of(self, name: str) -> str | None:
+        return self._pack.get(name)
+
+    def add(self, loop: Loop, body: Graph, parts: Mapping[str, Part]) -> None:
+        """Pack the stacks of a loop, floats of one size of element with each other."""
+        for whole, value in zip(loop.stacks, body.outputs.values(), strict=True):
+            is_free = whole.name not in self.fixed and whole.name not in parts
+            if is_free and whole.dtype == "f32" and whole.type.size > 1:
+                self._put(whole, loop, self.halves and _is_half(whole, value, body))
+
+    def places(self, pack: str, place: Place) -> dict[str, Place]:
+        """Where each stack is, if the pack is there."""
+        found, at = {}, 0
+        for whole in self.members[pack]:
+            offset = place.offset + (at // EVEN if place.half else at)
+            count = _count(whole)
+            found[whole.name] = Place(place.buffer, offset, count, place.half, pack=place)
+            at += count
+        return found
+
+    def value(self, pack: str) -> Value:
+        """All stacks of a pack as one."""
+        return Value(pack, TensorType((sum(map(_count, self.members[pack])),)))
+
+    def _put(self, whole: Value, loop: Loop, is_half: bool) -> None:
+        stem = f"{loop.index.name}.{'halves' if is_half else 'stacks'}"
+        number = 0
+        while not self._has_room(pack := f"{stem}{number or ''}", whole):
+            number += 1
+        self.members.setdefault(pack, []).append(whole)
+        self._pack[whole.name] = pack
+        if is_half:
+            self.half_packs.add(pack)
+
+    def _has_room(self, pack: str, whole: Value) -> bool:
+        """A kernel binds so much at once; a stack that is larger is alone."""
+        held = sum(map(_count, self.members.get(pack, ())))
+        return not held or (held + _count(whole)) * WORD <= MAX_BINDING
+
+
+def _count(whole: Value) -> int:
+    return -(-whole.type.size // EVEN) * EVEN
+
+
+def _is_half(whole: Value, value: Value, body: Graph) -> bool:
+    """Large stacks of what rounds compute are f16, not of what they carry."""
+    makers = {output.name: node for node in body.nodes for output in node.outputs}
+    maker = makers.get(value.name)
+    if maker is not None and maker.op == "copy":
+        maker = makers.get(maker.inputs[0].name)
+    return maker is not None and is_narrow(maker) and whole.type.size >= LARGE
+
 
 COUNTER = "counter"
 COUNTS = Reason(True, "kernels read from it which round it is")
@@ -167,4 +245,65 @@ def _entered(loop: Loop) -> Graph:
     return replace(body, inputs=inputs, writes=writes)
 
 
-__all__ = ["COUNTER", "Expanded", "LoopSpan", "expand_loops"]
+Made = dict[str, tuple[Value, int]]
+
+
+class Accesses:
+    """Who makes and who reads what is in memory, by positions in the order of groups."""
+
+    def __init__(self, expanded: Expanded) -> None:
+        self._expanded = expanded
+        self._known: dict[str, frozenset[str]] = {}
+
+    def made(self) -> Made:
+        """Values by name, each with the first group that writes it."""
+        found: Made = {}
+        packs = self._expanded.packs
+        for span in self._expanded.loops:
+            for whole in span.loop.stacks:
+                pack = packs.of(whole.name)
+                value = packs.value(pack) if pack else whole
+                found[value.name] = (value, span.first - 1)
+        for i, group in enumerate(self._expanded.order):
+            for value in (value for root in group.roots for value in root.outputs):
+                kept = self._expanded.same_place.get(value.name, value)
+                found.setdefault(kept.name, (kept, i))
+        own = {name: found[name] for name in found if name not in self._expanded.parts}
+        return dict(sorted(own.items(), key=lambda item: item[1][1]))
+
+    def reads(self, made: Made) -> list[tuple[int, set[str]]]:
+        """Which names are needed until which position."""
+        return [
+            (self._end(position, made[name][1]), {name})
+            for position, name in self._direct_reads()
+            if name in made
+        ]
+
+    def _direct_reads(self) -> Iterator[tuple[int, str]]:
+        for i, group in enumerate(self._expanded.order):
+            for read in sorted(group.reads):
+                yield from ((i, name) for name in sorted(self._in_memory(read)))
+        for span in self._expanded.loops:
+            for value in span.loop.node.outputs:
+                yield from ((span.last, name) for name in sorted(self._in_memory(value.name)))
+
+    def _end(self, position: int, start: int) -> int:
+        """The end of the outermost loop that reads at `position` what was made before it."""
+        spans = self._expanded.loops
+        around = [s.last for s in spans if s.holds(position) and not s.holds(start)]
+        return max(around, default=position)
+
+    def _in_memory(self, name: str) -> frozenset[str]:
+        """The tensors that hold a value: itself, or what it is part or a view of."""
+        if name not in self._known:
+            expanded = self._expanded
+            kept = expanded.same_place[name].name if name in expanded.same_place else name
+            if kept in expanded.parts:
+                found = self._in_memory(expanded.parts[kept].whole.name)
+            elif kept in expanded.fused.inlined:
+                inputs = expanded.fused.inlined[kept].inputs
+                found = frozenset().union(*(self._in_memory(value.name) for value in inputs))
+            else:
+                found = frozenset({expanded.packs.of(kept) or kept})
+            self._known[name] = found
+        return self._known[name]

@@ -9,6 +9,7 @@ from math import prod
 from wgcc.errors import Span
 from wgcc.ir.graph import Constant
 from wgcc.ir.places import ALIGNMENT, MAX_BINDINGS, WORD, Buffer, Place, round_up
+from wgcc.kernel.tree import Module
 
 __all__ = [
     "ALIGNMENT",
@@ -83,9 +84,9 @@ class WorkgroupVariable:
     length: tuple[str, ...] = ()
 
     @property
-    def declaration(self) -> str:
-        array = f"array<{self.element}, {' * '.join(self.length)}>"
-        return f"var<workgroup> {self.name}: {array if self.length else self.element};"
+    def kind(self) -> str:
+        length = " * ".join(self.length)
+        return f"array<{self.element}, {length}>" if length else self.element
 
     def bytes(self, constants: Mapping[str, int]) -> int:
         count = prod(constants[name] for name in self.length)
@@ -99,16 +100,18 @@ def workgroup_bytes(shared: Iterable[WorkgroupVariable], constants: Mapping[str,
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A template and all it needs. Equal kernels are one file and one pipeline.
+    """A page and all it needs. Equal kernels are one file and one pipeline.
 
+    `body` is the page with its holes filled, without bindings, constants, workgroup memory and the
+    functions of ops; `kernels/render.py` has the whole tree. `page` is where it was written.
     `family` says what all its threads compute together (`product`, `attention`, …), where a back
     end may have a better way than one thread after the other.
     """
 
-    template: str
+    page: str
     bindings: tuple[Binding, ...]
     constants: tuple[tuple[str, int], ...]
-    holes: tuple[tuple[str, object], ...]
+    body: Module
     functions: tuple[str, ...]
     workgroup: tuple[int, int, int]
     shared: tuple[WorkgroupVariable, ...] = ()

@@ -12,8 +12,7 @@ from wgcc.ir.loops import loop_of
 from wgcc.ir.places import SCALARS
 from wgcc.ir.program import Program
 from wgcc.passes.dataflow import moves
-from wgcc.schedule.codegen.loop_limits import MAX_ITERATIONS
-from wgcc.schedule.copies import COPIES, Copies
+from wgcc.schedule.codegen.limits import MAX_ITERATIONS
 from wgcc.schedule.entry_plan import EntryPlan
 from wgcc.schedule.expand_loops import COUNTER
 from wgcc.schedule.fuse.group import FLAT, Group
@@ -58,7 +57,7 @@ from wgcc.schedule.kernels.state_space import (
 )
 from wgcc.schedule.kernels.update import update_code
 from wgcc.schedule.kernels.window_update import window_update_code
-from wgcc.schedule.layout import CONSTANTS, Layout
+from wgcc.schedule.layout import CONSTANTS, COPIES, Copies, Layout
 from wgcc.schedule.limits import check_limits, too_many_positions
 from wgcc.schedule.steps import Shared, constant_key, plan_entry
 

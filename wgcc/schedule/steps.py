@@ -14,7 +14,7 @@ from functools import partial
 from wgcc.ir.graph import Constant, Graph, Value
 from wgcc.ir.places import SCALARS, Place, span
 from wgcc.ir.program import Program
-from wgcc.passes.updates import is_update, lists_of, partners, replaced_by
+from wgcc.passes.dataflow import is_update, lists_of, partners, replaced_by
 from wgcc.schedule.entry_plan import EntryPlan, entry_text
 from wgcc.schedule.exchange import (
     NotSeparable,
@@ -24,20 +24,15 @@ from wgcc.schedule.exchange import (
     joined,
     separate,
 )
-from wgcc.schedule.expand_loops import Expanded, expand_loops
+from wgcc.schedule.expand_loops import Accesses, Expanded, Made, Packs, expand_loops
 from wgcc.schedule.fuse.fuse import fuse
 from wgcc.schedule.fuse.group import FLAT, REPEAT, Group
 from wgcc.schedule.kernel import Exchange
 from wgcc.schedule.layout import CONSTANTS, Layout, holds_gradients
-from wgcc.schedule.loop_lives import Accesses, Made
-from wgcc.schedule.memory.halves import halves_of
-from wgcc.schedule.memory.keep_old import keep_old
-from wgcc.schedule.memory.order import Memory, best_order
-from wgcc.schedule.memory.packs import Packs
+from wgcc.schedule.memory.order import Memory, best_order, unfuse
 from wgcc.schedule.memory.reuse import take_from_arenas
-from wgcc.schedule.memory.slots import Life, Slots, io_places, lives_of, own_place
-from wgcc.schedule.memory.unfuse import unfuse
-from wgcc.schedule.memory.write_plan import plan_writes
+from wgcc.schedule.memory.slots import Life, Slots, halves_of, io_places, lives_of, own_place
+from wgcc.schedule.memory.write_plan import keep_old, plan_writes
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from wgcc.syntax import ast
 from wgcc.syntax.expressions import (
     Reading,
     arguments,
+    assertion,
+    block,
     expression,
     expressions,
     optional,
@@ -16,7 +18,6 @@ from wgcc.syntax.expressions import (
     strings,
     type_expression,
 )
-from wgcc.syntax.statements import assertion, block
 from wgcc.syntax.tokens import RawNode, Token, words
 
 # Rules without a block: if a repair inside is doubtful, the whole becomes `Broken`.

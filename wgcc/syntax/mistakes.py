@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from wgcc.errors import Diagnostics, Source
 from wgcc.spelling import did_you_mean
+from wgcc.syntax.blocks import CONTINUES_AFTER
 from wgcc.syntax.grammar import grammar
-from wgcc.syntax.lines import CONTINUES_AFTER
 from wgcc.syntax.tokens import SOFT, Token, words
 
 # Operators of other languages -> (what to write, its terminal).

@@ -1,4 +1,5 @@
-"""Trees that nobody wrote: built from templates with holes, or from Python values.
+"""Trees that nobody wrote: built from templates with holes or from Python values, with some nodes
+replaced; and trees compared by what they say.
 
 `filled("softmax({0}, axis = {1})", x, 2)` parses the template once, and puts trees into its holes.
 A named argument whose hole gets None is left out.
@@ -6,16 +7,17 @@ A named argument whose hole gets None is left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from math import copysign
 from typing import Any, TypeAlias
 
 from wgcc.errors import Diagnostics, Source, Span
 from wgcc.syntax import ast
+from wgcc.syntax.ast import Syntax
 from wgcc.syntax.parser import parse
-from wgcc.syntax.rewrite import rewrite
+from wgcc.syntax.tree_text import field_names
 
 NOWHERE = Span(Source("", ""), 0, 0)
 MOST_HOLES = 32
@@ -128,3 +130,36 @@ def constructor(
 
 def bind(targets: Sequence[ast.Expr], value: ast.Expr) -> ast.Bind:
     return ast.Bind(NOWHERE, tuple(targets), None, (value,))
+
+
+def rewrite(node: Syntax, change: Callable[[Syntax], Syntax | None]) -> Syntax:
+    """The tree with some nodes replaced: where `change` returns one, it is taken as it is."""
+    replaced = change(node)
+    if replaced is not None:
+        return replaced
+    kind: Any = type(node)
+    parts = {}
+    for name in field_names(kind):
+        child = getattr(node, name)
+        if isinstance(child, Syntax):
+            new: Any = rewrite(child, change)
+            if new is not child:
+                parts[name] = new
+        elif isinstance(child, tuple):
+            items = tuple(
+                rewrite(item, change) if isinstance(item, Syntax) else item for item in child
+            )
+            if any(a is not b for a, b in zip(items, child, strict=True)):
+                parts[name] = items
+    return replace(node, **parts) if parts else node
+
+
+def form(node: Any) -> Hashable:
+    """Equal for trees that say the same, wherever they were written."""
+    if isinstance(node, tuple):
+        return tuple(map(form, node))
+    if not isinstance(node, Syntax):
+        return node  # type: ignore[no-any-return]
+    kind: Any = type(node)
+    names = [name for name in field_names(kind) if name != "op_span"]
+    return (kind, *(form(getattr(node, name)) for name in names))

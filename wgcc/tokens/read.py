@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from wgcc.reading import Unreadable, read_bytes
+from wgcc.files import Unreadable, read_bytes
 from wgcc.tokens.huggingface import from_huggingface, size_of
 from wgcc.tokens.llama2c import from_llama2c
 from wgcc.tokens.token_file import TokenFile, Unusable, UnusableMerge

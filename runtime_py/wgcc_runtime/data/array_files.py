@@ -7,8 +7,8 @@ from pathlib import Path
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.data.form import EntryForm
 from wgcc_runtime.data.numpy_files import read_numpy
+from wgcc_runtime.data.preparation import Data
 from wgcc_runtime.data.problems import listed
-from wgcc_runtime.data.result import Data
 from wgcc_runtime.data.rows_left import check_rows
 from wgcc_runtime.data.source import Source
 from wgcc_runtime.errors import WgccError

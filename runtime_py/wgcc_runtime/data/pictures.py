@@ -13,8 +13,8 @@ from wgcc_runtime.data.form import EntryForm, ModelForm, Port
 from wgcc_runtime.data.known_classes import KnownClasses, extended, known_in, new_names
 from wgcc_runtime.data.options import Options
 from wgcc_runtime.data.picture_files import PictureFile, find_pictures, read_pixels
+from wgcc_runtime.data.preparation import Data
 from wgcc_runtime.data.resize import Layout, layout_of, picture_row
-from wgcc_runtime.data.result import Data
 from wgcc_runtime.data.rows_left import check_rows, other_inputs
 from wgcc_runtime.data.source import Source
 

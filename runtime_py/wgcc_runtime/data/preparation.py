@@ -1,22 +1,76 @@
 """What was done to the data that a model was trained with, kept with the model.
 
-It turns new rows into what the model takes, and its outputs into what people read.
+It turns new rows into what the model takes, and its outputs into what people read. Sums are made in
+the order of rows, as in JavaScript.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import sqrt
 from typing import Any
 
 import numpy as np
 
 from wgcc_runtime.arrays import Array
-from wgcc_runtime.data.scaling import scaled, unscaled
+from wgcc_runtime.drawn import random_words
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.javascript_json import as_javascript, with_sorted_keys
 from wgcc_runtime.plan import Entry, Plan
-from wgcc_runtime.strict_json import parse_json
+from wgcc_runtime.strict_json import as_javascript, parse_json, with_sorted_keys
+
+
+def total(values: Array) -> float:
+    """The sum, added one after the other: `np.sum` and `sum` add in other orders."""
+    return float(np.cumsum(values, dtype=np.float64)[-1])
+
+
+def mean_of(values: Array) -> float:
+    return total(values) / len(values)
+
+
+def deviation_of(values: Array, mean: float) -> float:
+    """Of the population; of equal values it is 0, whatever their mean was rounded to."""
+    if values.min() == values.max():
+        return 0.0
+    return sqrt(total((values - mean) * (values - mean)) / len(values))
+
+
+def needs_scaling(values: Array) -> bool:
+    """Whether training would be slow or fail with the column as it is."""
+    mean = mean_of(values)
+    deviation = deviation_of(values, mean)
+    return abs(mean) > 3 or deviation > 3 or deviation < 0.1
+
+
+def scaled(values: Array, mean: Array, deviation: Array) -> Array:
+    """Rows of numbers in float64; a deviation of 0 counts as 1."""
+    return (np.asarray(values, np.float64) - mean) / np.where(deviation == 0, 1.0, deviation)
+
+
+def unscaled(values: Array, mean: Array, deviation: Array) -> Array:
+    return np.asarray(values, np.float64) * np.where(deviation == 0, 1.0, deviation) + mean
+
+
+def scaled_anew(
+    rows: Array, others: Array, spec: Mapping[str, Any]
+) -> tuple[dict[str, Any], Array, Array]:
+    """Scaled `rows` and `others`, scaled by mean and deviation of `rows` alone; and how."""
+    old = np.array([deviation or 1.0 for deviation in spec["deviation"]])
+    columns = rows.reshape(len(rows), -1).astype(np.float64)
+    shift = [mean_of(column) for column in columns.T]
+    found = [deviation_of(column, mean) for column, mean in zip(columns.T, shift, strict=True)]
+    mean, deviation = np.array(spec["mean"]) + old * shift, old * found
+    factor = old / np.where(deviation == 0, 1.0, deviation)
+
+    def scaled_part(part: Array) -> Array:
+        wide = part.reshape(len(part), -1).astype(np.float64)
+        return ((wide - shift) * factor).astype(part.dtype).reshape(part.shape)
+
+    more = {"mean": mean.tolist(), "deviation": deviation.tolist()}
+    return {**spec, **more}, scaled_part(rows), scaled_part(others)
+
 
 Preparation = dict[str, Any]
 VERSION = 1
@@ -137,3 +191,69 @@ def _is_spec(spec: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+@dataclass(slots=True, repr=False)
+class Data:
+    """Made by `read_data`; `fit` takes it and keeps its preparation with the model.
+
+    `arrays` by input; those named in `with_rows` have one row per example. `dropped` has for each
+    reason the number of rows and the first line; `columns` the columns of a table with their kinds
+    and inputs; `needs_scaling` the columns that should be scaled but were not asked to be.
+    """
+
+    arrays: dict[str, Array]
+    preparation: Preparation | None
+    rows: int
+    with_rows: tuple[str, ...]
+    notes: list[str] = field(default_factory=list)
+    dropped: list[dict[str, Any]] = field(default_factory=list)
+    columns: list[dict[str, Any]] = field(default_factory=list)
+    needs_scaling: list[str] = field(default_factory=list)
+    # Whether the scaling was computed from these rows, so that a part of them needs its own.
+    own_scaling: bool = False
+
+    def __repr__(self) -> str:
+        arrays = ", ".join(f"{name} {list(array.shape)}" for name, array in self.arrays.items())
+        return f"<Data: {self.rows:,} rows; {arrays}>"
+
+    def split(self, share: float, seed: int = 0) -> tuple[Data, Data]:
+        """Rows to train with, and a `share` of them to judge with, chosen by `seed`.
+
+        Scaling, if it was asked for, is computed anew from the rows to train with.
+        """
+        if not 0 < share < 1:
+            raise WgccError("range", f"a held-out share is between 0 and 1, not {share!r}", "share")
+        order = np.argsort(random_words(seed, "held out", self.rows, 0), kind="stable")
+        count = min(max(1, int(share * self.rows + 0.5)), self.rows - 1)
+        if count < 1:
+            raise WgccError("data", "a single row cannot be split into two parts", "share")
+        train, held = self._of(np.sort(order[count:])), self._of(np.sort(order[:count]))
+        return _scaled_alone(train, held) if self.own_scaling else (train, held)
+
+    def repeated(self, batch: int) -> dict[str, Array]:
+        """The arrays, all rows as often as a batch needs them. Arrays of files are as given."""
+        if self.rows >= batch or self.preparation is None:
+            return self.arrays
+        times = -(-batch // self.rows)
+        return self._of(np.tile(np.arange(self.rows), times)).arrays
+
+    def _of(self, rows: Array) -> Data:
+        arrays = {n: a[rows] if n in self.with_rows else a for n, a in self.arrays.items()}
+        return replace(self, arrays=arrays, rows=len(rows))
+
+
+def _scaled_alone(train: Data, held: Data) -> tuple[Data, Data]:
+    """Both, scaled by the rows to train with alone: nothing of the others may be known."""
+    assert train.preparation is not None
+    inputs: dict[str, Any] = dict(train.preparation["inputs"])
+    arrays = [dict(train.arrays), dict(held.arrays)]
+    for name, spec in inputs.items():
+        if "mean" in spec:
+            inputs[name], *parts = scaled_anew(train.arrays[name], held.arrays[name], spec)
+            for part, found in zip(arrays, parts, strict=True):
+                part[name] = found
+    preparation = {**train.preparation, "inputs": inputs}
+    both = zip((train, held), arrays, strict=True)
+    first, second = (replace(data, arrays=a, preparation=preparation) for data, a in both)
+    return first, second

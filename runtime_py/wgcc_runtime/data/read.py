@@ -15,9 +15,8 @@ from wgcc_runtime.data.known_classes import known_form
 from wgcc_runtime.data.options import Options
 from wgcc_runtime.data.picture_files import is_picture
 from wgcc_runtime.data.pictures import read_pictures
-from wgcc_runtime.data.preparation import Preparation, is_only_names
+from wgcc_runtime.data.preparation import Data, Preparation, is_only_names
 from wgcc_runtime.data.problems import counted
-from wgcc_runtime.data.result import Data
 from wgcc_runtime.data.source import Source
 from wgcc_runtime.data.tables import read_table
 from wgcc_runtime.data.text_windows import read_text, reads_text

@@ -16,12 +16,17 @@ from wgcc_runtime.data.known_classes import KnownClasses, extended, known_in
 from wgcc_runtime.data.matching import Matching, is_one_hot, match_columns
 from wgcc_runtime.data.numbers import number_parser
 from wgcc_runtime.data.options import Options
-from wgcc_runtime.data.preparation import Preparation
+from wgcc_runtime.data.preparation import (
+    Data,
+    Preparation,
+    deviation_of,
+    mean_of,
+    needs_scaling,
+    scaled,
+)
 from wgcc_runtime.data.prepared_columns import find_prepared
 from wgcc_runtime.data.problems import counted
-from wgcc_runtime.data.result import Data
 from wgcc_runtime.data.rows_left import check_rows, other_inputs
-from wgcc_runtime.data.scaling import deviation_of, mean_of, needs_scaling, scaled
 from wgcc_runtime.data.source import Source, shown
 
 COLUMNS, CLASSES, ONE_HOT = "columns", "classes", "one hot"

@@ -11,8 +11,8 @@ import numpy as np
 from wgcc_runtime.arrays import CALLER_TYPES, Array
 from wgcc_runtime.data.form import EntryForm, ModelForm
 from wgcc_runtime.data.options import Options
+from wgcc_runtime.data.preparation import Data
 from wgcc_runtime.data.problems import counted
-from wgcc_runtime.data.result import Data
 from wgcc_runtime.data.rows_left import check_rows, other_inputs
 from wgcc_runtime.data.source import Source, shown
 

@@ -16,11 +16,11 @@ import numpy as np
 import wgcc_runtime
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.batches import ArraySource
-from wgcc_runtime.data.result import Data
+from wgcc_runtime.data.preparation import Data
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.evaluation import make_evaluation
 from wgcc_runtime.fit import training_entry
-from wgcc_runtime.halves import exchange_of
+from wgcc_runtime.flight import exchange_of
 from wgcc_runtime.model import Model
 from wgcc_runtime.plan import WORD, Entry, Plan, Tensor
 from wgcc_runtime.runner import is_scalar
@@ -161,7 +161,9 @@ def train(model: Model, arrays: Mapping[str, Array], data: Any, request: Round) 
     if request.mu:
         numbers = _proximal_steps(model, entry, source, steps, request.mu)
     else:
-        history = model.fit(data, steps=steps, every=steps, entry=entry.name, seed=seed)
+        history = model.fit(
+            data, steps=steps, every=steps, entry=entry.name, seed=seed, progress=False
+        )
         numbers = dict(history.reports[-1].outputs)
     # Arrays that are just one batch have no rows to choose from.
     is_batch = source.count == 1 and entry.rows is not None

@@ -13,7 +13,7 @@ from typing import Any
 from wgcc_runtime.choice import AUTO, WASM, WEBGPU
 from wgcc_runtime.device import adapter_name, adapters, is_software, named
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.thread_count import MOST_THREADS
+from wgcc_runtime.wasm_machine import MOST_THREADS
 
 
 def threads_for(cores: float, threads: int | None) -> int:

@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from wgcc_runtime.arrays import Array
-from wgcc_runtime.data.result import Data
+from wgcc_runtime.data.preparation import Data
 from wgcc_runtime.distributed.outer import OuterSettings
 from wgcc_runtime.distributed.rounds import SLACK
 from wgcc_runtime.distributed.training import TrainingPlan
 from wgcc_runtime.distributed.worker import Worker
+from wgcc_runtime.drawn import checked_seed
 from wgcc_runtime.errors import WgccError, did_you_mean
 from wgcc_runtime.fit import check_places, load_resumed, start_progress, training_entry
-from wgcc_runtime.halves import exchange_of
+from wgcc_runtime.flight import exchange_of
 from wgcc_runtime.history import Log
 from wgcc_runtime.model import Model
 from wgcc_runtime.plan import Entry
 from wgcc_runtime.replace_file import previous
 from wgcc_runtime.runner import is_scalar
 from wgcc_runtime.schedule import counted, make_schedule
-from wgcc_runtime.threefry import checked_seed
 
 
 @dataclass(frozen=True, slots=True)

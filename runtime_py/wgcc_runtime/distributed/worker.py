@@ -17,14 +17,13 @@ from wgcc_runtime.arrays import Array
 from wgcc_runtime.batches import ArraySource, Batch
 from wgcc_runtime.checkpoint import Progress, save_checkpoint
 from wgcc_runtime.distributed.agreement import Agreement, Failure, Outcome, OutcomeNumbers, Wants
+from wgcc_runtime.drawn import random_words
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.flight import Launcher
-from wgcc_runtime.halves import exchange_of
+from wgcc_runtime.flight import Launcher, exchange_of
 from wgcc_runtime.model import Model
 from wgcc_runtime.plan import WORD, Tensor
 from wgcc_runtime.runner import is_scalar
 from wgcc_runtime.selftest import check_selftest
-from wgcc_runtime.threefry import random_words
 from wgcc_runtime.values import SEED_STATE, is_gradient_sum
 
 # Local steps that one submit holds at most, and how long it may about take: a round that is over

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from wgcc_runtime.bundle_files import Read
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.plan_tokens import TokenRecord
+from wgcc_runtime.plan_parts import TokenRecord
 from wgcc_runtime.strict_json import parse_json
 from wgcc_runtime.tokens.tokens import Tokens
 

@@ -10,7 +10,7 @@ from adapters import ROOT
 from fuzzing import mutate
 from fuzzing.derive import derive
 from random_models.generate import generate
-from wgcc.paths import data_dir
+from wgcc.files import data_dir
 
 # Long texts take long to check and find little more.
 LONGEST = 6_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from wgcc.reading import LARGEST_TEXT
+from wgcc.files import LARGEST_TEXT
 from wgcc.syntax.grammar import grammar
 from wgcc.syntax.parser import MOST_TOKENS
 

@@ -16,8 +16,7 @@ from typing import Any
 
 from wgcc.compiler import compile_program
 from wgcc.elaborate import check
-from wgcc.errors import Diagnostics, Source, WgError
-from wgcc.errors_text import render_run
+from wgcc.errors import Diagnostics, Source, WgError, render_run
 from wgcc.ir.program import Program
 from wgcc.passes.autograd import autograd
 from wgcc_runtime.plan import read_plan

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import wgcc_runtime
-from wgcc.bundle.initial_weights import InitialValues
+from wgcc.bundle.emit import InitialValues
 from wgcc.compiler import Compiled, compile_program, read_program
 from wgcc.evaluate import Evaluated, Session, as_held, from_words
 from wgcc.ir.graph import FLOATS, Graph, Value

@@ -12,8 +12,8 @@ from wgcc.backends.wasm.encoding.module import PAGE, Module
 from wgcc.backends.wasm.encoding.wat import wat
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.backends.wasm.write_kernel import scratch_words, write_kernel
-from wgcc.schedule.copies import COPIES, master
 from wgcc.schedule.kernel import WORD, Dispatch, Kernel, Place, Rounds, Schedule
+from wgcc.schedule.layout import COPIES, master
 
 # Buffers start on boundaries of this many bytes, after the words that belong to the module.
 ALIGNED = 64

@@ -62,7 +62,7 @@ def _adapters() -> list[dict[str, Any]]:
     """None where wgpu is missing or broken: bundles run as WebAssembly then."""
     from wgcc_runtime.device import adapter_name, adapters, limit_key
     from wgcc_runtime.errors import WgccError
-    from wgcc_runtime.limits import DEFAULT_LIMITS
+    from wgcc_runtime.plan_parts import DEFAULT_LIMITS
 
     found = []
     try:

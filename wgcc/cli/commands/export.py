@@ -12,8 +12,8 @@ import click
 from wgcc.cli.options import sizes_option
 from wgcc.cli.printing import say
 from wgcc.errors import WgError
+from wgcc.files import LARGEST_PLAN, read_bytes
 from wgcc.lazy_numpy import np
-from wgcc.reading import LARGEST_PLAN, read_bytes
 
 if TYPE_CHECKING:
     from wgcc.ir.program import Program
@@ -47,7 +47,7 @@ def command(
     entry: str,
     weights: Path | None,
     source: Path | None,
-    sizes: dict[str, int],
+    sizes: dict[str, float],
 ) -> None:
     """Write an entry of BUNDLE that only computes, with its weights, for other programs.
 
@@ -95,9 +95,9 @@ def _to_onnx(
     say(f"{output}: {len(model.graph.node)} nodes, opset {model.opset_import[0].version}")
 
 
-def _program(bundle: Path, source: Path | None, sizes: Mapping[str, int]) -> Program:
+def _program(bundle: Path, source: Path | None, sizes: Mapping[str, float]) -> Program:
     import wgcc_runtime
-    from wgcc.bundle.tuned import check_same_model
+    from wgcc.bundle.edited import check_same_model
     from wgcc.compiler import compile_file, read_program
 
     wgcc_runtime.load_plan(bundle)  # refuses what is no bundle

@@ -66,7 +66,7 @@ def _inputs(files: tuple[Path, ...]) -> Iterator[Path]:
 
 
 def _read(path: Path) -> str:
-    from wgcc.reading import read_text
+    from wgcc.files import read_text
 
     if path != STDIN:
         return read_text(path)

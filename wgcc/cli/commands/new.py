@@ -13,8 +13,8 @@ from pathlib import Path
 import click
 
 from wgcc.cli.printing import say
+from wgcc.files import data_dir
 from wgcc.lazy_numpy import Array
-from wgcc.paths import data_dir
 
 # Files of a starter that the new folder gets.
 COPIED = (".wg", ".csv")

@@ -17,7 +17,7 @@ from wgcc.cli.failures import failures
 from wgcc.cli.options import json_option, sizes_option
 from wgcc.cli.printing import say, show, show_json, table
 from wgcc.errors import WgError
-from wgcc.reading import LARGEST_PLAN, read_bytes
+from wgcc.files import LARGEST_PLAN, read_bytes
 from wgcc.schedule.kernel import CANDIDATE
 
 if TYPE_CHECKING:
@@ -46,15 +46,15 @@ def command(
     seconds: float,
     device: str | None,
     source: Path | None,
-    sizes: dict[str, int],
+    sizes: dict[str, float],
     as_json: bool,
 ) -> None:
     """Find the fastest kernels for this adapter.
 
     They are written into BUNDLE as a profile, which runtimes then use on this adapter by default.
     """
+    from wgcc.bundle.edited import read_files, with_profile
     from wgcc.bundle.folder import check_folder
-    from wgcc.bundle.tuned import read_files, with_profile
 
     check_folder(bundle)
     device = device or os.environ.get("WGCC_DEVICE") or "webgpu"
@@ -76,10 +76,10 @@ def command(
 
 
 def _write_candidates(
-    bundle: Path, source: Path | None, sizes: dict[str, int], folder: Path
+    bundle: Path, source: Path | None, sizes: dict[str, float], folder: Path
 ) -> None:
     """A bundle of the same model with all candidate kernels."""
-    from wgcc.bundle.tuned import check_same_model, read_files
+    from wgcc.bundle.edited import check_same_model, read_files
     from wgcc.compiler import compile_file
     from wgcc_runtime import load_plan
 

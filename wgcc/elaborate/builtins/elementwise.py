@@ -1,4 +1,8 @@
-"""Functions that work element by element: `exp … expm1`, `maximum minimum clamp where`."""
+"""Functions that work element by element: `exp … expm1`, `maximum minimum clamp where`, activations
+made of other ops, as in PyTorch; norms and dropout.
+
+No gradient of an activation is NaN, however large x is.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,13 @@ from collections.abc import Callable
 
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.tensor_expr import TensorExpr
+from wgcc.elaborate.operators import broadcasting
 from wgcc.elaborate.operators.arithmetic import elementwise
 from wgcc.elaborate.operators.broadcasting import aligned
 from wgcc.elaborate.operators.operands import adapted, plain
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
-from wgcc.elaborate.tracing.dims import Dim
+from wgcc.elaborate.tracing.dims import DIFF, Dim, compare
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import AnyValue, BoolValue, ListValue, Number, Tensor, describe
 from wgcc.errors import Span
@@ -170,6 +175,133 @@ def _is_infinite(x: TensorExpr) -> TensorExpr:
     return usual.apply("logical_not")
 
 
+# The mean and variance of a normal distribution are kept with these two (Klambauer et al., 2017).
+SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
+
+Rule = Callable[[TensorExpr, float], TensorExpr]
+
+
+def _activation(
+    name: str,
+    rule: Rule,
+    of_number: Callable[[float, float], float],
+    setting: str = "",
+    default: float = 0.0,
+) -> BuiltinFunction:
+    """A function of x and at most one number known at compile time."""
+
+    def call(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
+        value = args["x"]
+        number = expect.number(tracer, args, setting) if setting else 0.0
+        if isinstance(value, (Dim, Number)):
+            return Number(of_number(float(plain(value)), number))
+        return rule(TensorExpr(tracer, expect.tensor(tracer, args, "x", FLOATS)), number).tensor
+
+    return BuiltinFunction(name, f"x, {setting}={default}" if setting else "x", call)
+
+
+def leaky_relu(x: TensorExpr, slope: float) -> TensorExpr:
+    return x.compare("gt", 0.0).choose(x, x * slope)
+
+
+def elu(x: TensorExpr, alpha: float) -> TensorExpr:
+    """The op `elu` is x above 0: `alpha` scales the part below."""
+    below = x.apply("elu")
+    return below if alpha == 1.0 else x.compare("gt", 0.0).choose(x, below * alpha)
+
+
+def elu_number(x: float, alpha: float) -> float:
+    return x if x > 0 else alpha * math.expm1(x)
+
+
+def selu(x: TensorExpr, _: float) -> TensorExpr:
+    return elu(x, SELU_ALPHA) * SELU_SCALE
+
+
+def hardswish(x: TensorExpr, _: float) -> TensorExpr:
+    """x · relu6(x + 3) / 6; at -3 and 3 its slope is that of the line outside."""
+    between = x.compare("gt", -3.0) & x.compare("lt", 3.0)
+    return between.choose(x * (x + 3.0) * (1.0 / 6.0), x.apply("relu"))
+
+
+def softsign(x: TensorExpr, _: float) -> TensorExpr:
+    return x / (x.apply("abs") + 1.0)
+
+
+def prelu(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """leaky_relu with a trained slope: one for all features, or one for each."""
+    x = TensorExpr(tracer, expect.tensor(tracer, args, "x", FLOATS))
+    slope = TensorExpr(tracer, expect.tensor(tracer, args, "a", (x.dtype,)))
+    if slope.rank and not _fits_features(x, slope):
+        text = f"prelu: `a` is one slope or one for each feature of {x.tensor}"
+        raise Stop(tracer.report.error("WG0406", text, args.span("a"), str(slope.tensor)))
+    return x.compare("gt", 0.0).choose(x, x * slope).tensor
+
+
+def _fits_features(x: TensorExpr, slope: TensorExpr) -> bool:
+    if slope.rank != 1 or not x.rank:
+        return False
+    return slope.dims[0].size == 1 or compare(slope.dims[0], x.dims[-1]) is not DIFF
+
+
+def glu(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """The first half times the sigmoid of the second half of an axis."""
+    x = expect.tensor(tracer, args, "x", FLOATS)
+    axis = expect.axis(tracer, args, x)
+    half = x.dims[axis].divided_by(Dim.literal(2))
+    if half is None:
+        text = f"`glu` splits an axis in two, but this one is {x.dims[axis].full}"
+        raise Stop(tracer.report.error("WG0402", text, args.span("x"), str(x)))
+    first, second = (broadcasting.part(tracer, x, axis, start, half) for start in (0, half.size))
+    return (TensorExpr(tracer, first) * TensorExpr(tracer, second).apply("sigmoid")).tensor
+
+
+def rms_norm(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """x / sqrt(mean(x²) + eps) * g, over the last axis."""
+    return _norm(tracer, "rms_norm", args, ("g",))
+
+
+def layer_norm(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """(x - mean) / sqrt(var + eps) * g + b, over the last axis."""
+    return _norm(tracer, "layer_norm", args, ("g", "b"))
+
+
+def _norm(tracer: Tracer, op: str, args: BoundArgs, names: tuple[str, ...]) -> Tensor:
+    x = expect.tensor(tracer, args, "x", FLOATS)
+    if not x.dims:
+        text = f"`{op}` needs at least one axis, but this is {describe(x)}"
+        raise Stop(tracer.report.error("WG0415", text, args.span("x")))
+    scales = [expect.tensor(tracer, args, name, (x.dtype,), rank=1) for name in names]
+    for name, scale in zip(names, scales, strict=True):
+        if not tracer.same_size(scale.dims[0], x.dims[-1], args.span(name), f"`{op}`"):
+            text = f"{op}: `{name}` must be as long as the last axis of `x`, {x.dims[-1].full}"
+            problem = tracer.report.error("WG0406", text, args.span(name), str(scale))
+            raise Stop(problem.also(args.span("x"), str(x)))
+    eps = expect.number(tracer, args, "eps")
+    if eps < 0:
+        text = f"`eps` must not be negative, but it is {eps:g}"
+        raise Stop(tracer.report.error("WG0503", text, args.span("eps")))
+    return tracer.emit(op, x, *scales, dims=x.dims, dtype=x.dtype, eps=eps)
+
+
+def dropout(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """While training each element is zero with probability p; the others are scaled by 1/(1-p)."""
+    x = TensorExpr(tracer, expect.tensor(tracer, args, "x", FLOATS))
+    if isinstance(args["p"], (Dim, Number)):
+        rate = expect.number(tracer, args, "p")
+        if not 0 <= rate < 1:
+            text = f"the dropout rate must be at least 0 and below 1, but it is {rate:g}"
+            raise Stop(tracer.report.error("WG0503", text, args.span("p")))
+        if rate == 0 or not tracer.is_training():
+            return x.tensor
+    p = TensorExpr(tracer, expect.scalar(tracer, args, "p", "f32"))
+    if not tracer.is_training():
+        return x.tensor
+    kept = TensorExpr(tracer, tracer.random(x.dims, "uniform", at)).compare("ge", p)
+    scaled = x / (1.0 - p).cast(x.dtype)
+    return kept.choose(scaled, 0.0).tensor
+
+
 FUNCTIONS = (
     *(_unary(op.name, op.number) for op in OPS.values() if op.number is not None),
     BuiltinFunction("gelu", "x, approximate=false", gelu),
@@ -181,4 +313,14 @@ FUNCTIONS = (
     _bits("isnan", lambda x: x.apply("is_nan", dtype="bool")),
     _bits("isinf", _is_infinite),
     _bits("isfinite", lambda x: x.apply("is_finite", dtype="bool")),
+    _activation("leaky_relu", leaky_relu, lambda x, a: x if x > 0 else a * x, "slope", 0.01),
+    _activation("elu", elu, elu_number, "alpha", 1.0),
+    _activation("selu", selu, lambda x, _: SELU_SCALE * elu_number(x, SELU_ALPHA)),
+    _activation("hardswish", hardswish, lambda x, _: x * min(max(x + 3.0, 0.0), 6.0) / 6.0),
+    _activation("softsign", softsign, lambda x, _: x / (1.0 + abs(x))),
+    BuiltinFunction("prelu", "x, a", prelu),
+    BuiltinFunction("glu", "x, axis=-1", glu),
+    BuiltinFunction("rms_norm", "x, g, eps=1.1920929e-7", rms_norm),
+    BuiltinFunction("layer_norm", "x, g, b, eps=1e-5", layer_norm),
+    BuiltinFunction("dropout", "x, p=0.5", dropout),
 )

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from wgcc.elaborate.tracing.arguments import BoundArgs
-from wgcc.elaborate.tracing.traced_body import TracedBody
-from wgcc.elaborate.tracing.traced_graph import TracedGraph
+from wgcc.elaborate.tracing.traced_graph import TracedBody, TracedGraph
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import Tensor
 from wgcc.errors import Span

@@ -30,7 +30,7 @@ from wgcc.elaborate.tracing.arguments import (
     as_sequence,
 )
 from wgcc.elaborate.tracing.dims import DIFF, Dim, compare
-from wgcc.elaborate.tracing.traced_body import TracedBody
+from wgcc.elaborate.tracing.traced_graph import TracedBody
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import (
     AnyValue,

@@ -12,17 +12,19 @@ from wgcc.elaborate.declarations.constants import (
     declare_dim,
     is_true,
     lint_sizes,
+    param_init,
+    value_init,
 )
 from wgcc.elaborate.declarations.constructors import constructed, option_value
-from wgcc.elaborate.declarations.inits import param_init, value_init
-from wgcc.elaborate.declarations.selectors import NAMES_PER_STEP, is_short
+from wgcc.elaborate.declarations.optimizers import NAMES_PER_STEP, is_short
 from wgcc.elaborate.declarations.signatures import coerce, dim_of, type_of
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import plural
-from wgcc.elaborate.tracing.context import FAILED, Context, LayerReplacement
+from wgcc.elaborate.tracing.context import Context, LayerReplacement
 from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.foreign_calls import call_counterpart
 from wgcc.elaborate.tracing.values import (
+    FAILED,
     AnyValue,
     Failed,
     FunctionValue,

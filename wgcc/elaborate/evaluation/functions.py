@@ -1,4 +1,9 @@
-"""Calls of functions written in `.wg`: sizes are inferred, and the body is inlined."""
+"""Calls of functions written in `.wg`: sizes are inferred, and the body is inlined.
+
+`fn f(x: …) -> … { … } grad g { … }` states its own gradient: the block computes, from the gradient
+of each result, one gradient for each argument that holds floats. It sees the arguments and
+everything that the function's body has bound.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +12,11 @@ from contextlib import contextmanager
 
 from wgcc.elaborate.declarations.signatures import (
     Signature,
+    dtype_of,
     match_argument,
     match_result,
     match_type,
 )
-from wgcc.elaborate.evaluation.custom_gradients import CustomGradient
 from wgcc.elaborate.evaluation.statements import return_help, run_block
 from wgcc.elaborate.report import Place, Stop
 from wgcc.elaborate.tracing.arguments import Arguments, Given, plural
@@ -28,6 +33,8 @@ from wgcc.elaborate.tracing.values import (
     TupleValue,
 )
 from wgcc.errors import Span
+from wgcc.ir.graph import FLOATS
+from wgcc.ops import OPS
 from wgcc.syntax import ast
 from wgcc.syntax.tree_text import walk
 
@@ -247,3 +254,143 @@ def remat_region(context: Context, function: FunctionValue) -> Iterator[RematReg
         yield region
     finally:
         context.in_remat = False
+
+
+class CustomGradient:
+    """The custom gradient of one call; made when the arguments are bound, before the body runs."""
+
+    def __init__(self, context: Context, function: FunctionValue, gradient: ast.Gradient) -> None:
+        self.context = context
+        self.function = function
+        self.gradient = gradient
+        parameters = function.node.values
+        self.arguments = {p.name.text: context.scope.names[p.name.text] for p in parameters}
+        self.floats = [
+            leaf
+            for p in parameters
+            if not isinstance(p.kind, str)
+            for leaf in _float_leaves(context, p.kind, self.arguments[p.name.text])
+        ]
+        self.first_node = len(context.trace.builder.nodes)
+
+    def applied(self, result: AnyValue) -> AnyValue:
+        """The results, with this gradient."""
+        results = list(_float_tensors(result))
+        if not results:
+            return result
+        self._refuse_parameters()
+        unknown = [self._unknown(tensor) for tensor in results]
+        gradients = self._gradients(_with_floats(result, iter(unknown)))
+        wanted = [
+            (leaf, gradient)
+            for leaf, gradient in zip(self.floats, gradients, strict=True)
+            if isinstance(leaf, Tensor)
+        ]
+        if not wanted:
+            return result
+        marked = self.context.emit_many(
+            "custom_grad",
+            *results,
+            *unknown,
+            *(leaf for leaf, _ in wanted),
+            *(gradient for _, gradient in wanted),
+            outputs=[(tensor.dims, tensor.dtype) for tensor in results],
+            results=len(results),
+            arguments=len(wanted),
+        )
+        return _with_floats(result, iter(marked))
+
+    def _unknown(self, tensor: Tensor) -> Tensor:
+        return self.context.emit("cotangent", tensor, dims=tensor.dims, dtype=tensor.dtype)
+
+    def _gradients(self, arriving: AnyValue) -> list[Tensor]:
+        context, gradient = self.context, self.gradient
+        writes = dict(context.trace.writes)
+        scope = Scope(context.scope, self.arguments)
+        self._bind_arriving(scope, arriving)
+        with context.within(scope, context.prefix):
+            returned = run_block(context, gradient.body)
+        if context.trace.writes != writes:
+            text = f"the gradient of `{self.function.name}` must not write state"
+            raise Stop(context.report.error("WG0316", text, gradient.body))
+        if returned is None:
+            text = f"the gradient of `{self.function.name}` never returns"
+            raise Stop(context.report.error("WG0601", text, gradient))
+        if isinstance(returned.value, Failed):
+            raise Stop
+        found = list(_leaves(returned.value))
+        if len(found) != len(self.floats):
+            takes, gives = plural(len(self.floats), "argument"), plural(len(found), "gradient")
+            text = f"`{self.function.name}` has {takes} of floats, but this is {gives}"
+            error = context.report.error("WG0316", text, returned.at)
+            raise Stop(error.help("return one gradient for each, in order; `0.0` for none"))
+        return [
+            self._fitted(item, leaf, returned.at)
+            for item, leaf in zip(found, self.floats, strict=True)
+        ]
+
+    def _fitted(self, item: AnyValue, leaf: AnyValue, at: Span) -> Tensor:
+        dims, dtype = (leaf.dims, leaf.dtype) if isinstance(leaf, Tensor) else ((), "f32")
+        return self.context.fit(self.context.read(item), dtype, dims, at)
+
+    def _bind_arriving(self, scope: Scope, arriving: AnyValue) -> None:
+        """One name for each result that holds floats."""
+        parts = arriving.items if isinstance(arriving, TupleValue) else (arriving,)
+        parts = tuple(part for part in parts if any(_float_tensors(part)))
+        names = self.gradient.names
+        if len(names) != len(parts):
+            count = plural(len(parts), "result")
+            text = f"`{self.function.name}` has {count} of floats, but {len(names)} are named here"
+            raise Stop(self.context.report.error("WG0316", text, names[-1]))
+        for name, part in zip(names, parts, strict=True):
+            scope.bind(name.text, part)
+
+    def _refuse_parameters(self) -> None:
+        """A trained parameter that the body reads itself would get no gradient, in silence."""
+        trace, report = self.context.trace, self.context.report
+        given = {trace.own(leaf.value) for leaf in self.floats if isinstance(leaf, Tensor)}
+        known = self.context.parts.params
+        params = {value: known.get(path) for value, path in trace.current_contents().items()}
+        for node in trace.builder.nodes[self.first_node :]:
+            for value in node.inputs:
+                ref = params.get(value)
+                if ref is None or ref.frozen or value in given or OPS[node.op].stops_gradient:
+                    continue
+                text = f"the gradient of `{self.function.name}` leaves out parameter `{ref.path}`"
+                problem = report.error("WG0316", text, self.gradient)
+                problem.also(node.span or ref.span, "it is used here")
+                raise Stop(problem.help("make it an argument, or use `stop_grad(...)` of it"))
+
+
+def _leaves(value: AnyValue) -> Iterator[AnyValue]:
+    if isinstance(value, TupleValue):
+        for item in value.items:
+            yield from _leaves(item)
+    else:
+        yield value
+
+
+def _float_tensors(value: AnyValue) -> Iterator[Tensor]:
+    for leaf in _leaves(value):
+        if isinstance(leaf, Tensor) and leaf.dtype in FLOATS:
+            yield leaf
+
+
+def _float_leaves(
+    context: Context, kind: ast.TypeExpr | ast.TupleType, value: AnyValue
+) -> Iterator[AnyValue]:
+    """The parts of an argument that are declared as floats, numbers included."""
+    if isinstance(kind, ast.TypeExpr):
+        if dtype_of(context, kind.name) in FLOATS:
+            yield value
+        return
+    items = value.items if isinstance(value, TupleValue) else (value,)
+    for field, item in zip(kind.fields, items, strict=True):
+        yield from _float_leaves(context, field.type, item)
+
+
+def _with_floats(value: AnyValue, new: Iterator[Tensor]) -> AnyValue:
+    """The same value with other tensors of floats, in order."""
+    if isinstance(value, TupleValue):
+        return TupleValue(tuple(_with_floats(item, new) for item in value.items))
+    return next(new) if isinstance(value, Tensor) and value.dtype in FLOATS else value

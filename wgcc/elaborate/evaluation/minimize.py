@@ -9,11 +9,12 @@ from wgcc.elaborate.declarations.constructors import gather_arguments
 from wgcc.elaborate.declarations.optimizers import (
     WrittenSettings,
     check_nesterov,
+    listing,
     put_setting,
     require_setting,
+    select,
     settings_of,
 )
-from wgcc.elaborate.declarations.selectors import listing, select
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.context import Context, Minimized
 from wgcc.elaborate.tracing.values import (

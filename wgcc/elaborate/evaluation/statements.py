@@ -13,9 +13,10 @@ from wgcc.elaborate.evaluation.iteration import LoopRounds, iterations
 from wgcc.elaborate.evaluation.minimize import minimize
 from wgcc.elaborate.operators import indexing
 from wgcc.elaborate.report import Place, Stop
-from wgcc.elaborate.tracing.context import FAILED, Context, has_failed
+from wgcc.elaborate.tracing.context import Context, has_failed
 from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, sizes_note
 from wgcc.elaborate.tracing.values import (
+    FAILED,
     AnyValue,
     BoolValue,
     LayerContents,

@@ -1,10 +1,10 @@
 """Which numbers the inputs of an entry may hold, so that every index and label is in range.
 
-A GPU silently clamps an index that is out of range. Runtimes refuse an input that leads to one;
-what depends on several inputs, on state or on floats is checked by the entry's range guard.
-
-Lookups in the body of a loop: which of them follow from values outside, and which are checked in
-every round.
+A GPU silently clamps an index that is out of range. Runtimes refuse an input that leads to one.
+What depends on several inputs, on state or on floats is checked by the entry's range guard:
+nodes that compute one number, which is 0, or says which check failed first. Lookups in the body
+of a loop are lookups of values outside where that decides them; the others are checked in every
+round.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from wgcc.elaborate.index_ranges.intervals import (
     Interval,
@@ -30,12 +31,12 @@ from wgcc.elaborate.index_ranges.preimages import (
     leaves_out,
     preimage,
 )
-from wgcc.elaborate.index_ranges.range_guard import failure, with_range_guard
 from wgcc.elaborate.report import Report
 from wgcc.errors import Span
-from wgcc.ir.builder import Builder
 from wgcc.ir.dtypes import NARROW_INTEGERS
-from wgcc.ir.graph import INTEGERS, Graph, Node, RangeCheck, TensorType, Value
+from wgcc.ir.graph import INTEGERS, Builder, Graph, Node, RangeCheck, RangeGuard, TensorType, Value
+from wgcc.ir.loops import all_names
+from wgcc.ops import infer_types
 from wgcc.ops.formula import Term
 
 
@@ -185,8 +186,6 @@ def _with_padding(graph: Graph, lookups: Sequence[Lookup]) -> list[Lookup]:
 
 # Steps from lookups back to inputs, so that the work is in proportion to the size of the graph.
 STEPS, STEPS_PER_NODE = 100_000, 20
-
-
 # Numbers that lookups ignore; more are not examined one by one, but widen the range.
 MOST_EXCEPTIONS = 16
 
@@ -209,8 +208,7 @@ class _Analysis:
         self.lookups = lookups
         self.same = same
         self.inputs = {value.name: value for value in graph.inputs if value.dtype in INTEGERS}
-        producers = graph.producers
-        self.facts = Facts(producers, intervals(graph))
+        self.facts = Facts(graph.producers, intervals(graph))
         self._steps = STEPS + STEPS_PER_NODE * len(graph.nodes)
         self.demands = [self._demands(lookup) for lookup in lookups]
         self.ranges = self._ranges()
@@ -342,3 +340,58 @@ def _joined(demands: Sequence[Demand]) -> Allowed:
         return Allowed(low, high, next(iter(extra), None))
     # A plan can store one exception; several of them widen the range.
     return Allowed(min(low, *extra), max(high, *extra))
+
+
+FLAG = "guard.range"
+Checks = Sequence[tuple[Value, RangeCheck]]
+
+
+def with_range_guard(
+    graph: Graph, checks: Checks, shown: tuple[RangeCheck, ...], same: Mapping[Value, Value]
+) -> Graph:
+    """`graph` with nodes that compute which of the `checks` fails first, if there are any.
+
+    `shown` is what is reported for each. `same` maps values to others that hold the same numbers.
+    """
+    if not checks:
+        return graph
+    builder = Builder(infer_types, all_names(graph))
+    count = len(checks)
+    failures = [failure(builder, *check, count - i) for i, check in enumerate(checks)]
+    first = reduce(lambda a, b: a.apply("maximum", b), failures)
+    guard = RangeGuard(first.value, shown, _restored(graph, checks, same))
+    return replace(graph, nodes=(*graph.nodes, *builder.nodes), range_guard=guard)
+
+
+def failure(builder: Builder, value: Value, check: RangeCheck, number: int) -> Term:
+    """`number` if one element is out of range, else 0."""
+    with builder.at(check.span, FLAG):
+        x = Term(builder, value)
+        bad = x.apply("lt", x.like(check.low)).apply("logical_or", x.exceeds(check.high))
+        if check.ignore is not None:
+            bad = bad.apply("logical_and", x.apply("ne", x.like(check.ignore)))
+        if x.shape:
+            bad = bad.apply("any", axes=tuple(range(len(x.shape))))
+        return bad.choose(Term(builder, builder.constant(number, "u32")), 0)
+
+
+def _restored(graph: Graph, checks: Checks, same: Mapping[Value, Value]) -> tuple[str, ...]:
+    """What a failed call may have changed.
+
+    A window out of range is not written. So a tensor whose windows all depend on the only check of
+    the entry need not be restored.
+    """
+    if len(checks) != 1:
+        return tuple(graph.writes)
+    ((value, check),) = checks
+    # By name of a value: what it is but for windows that the check is about.
+    under: dict[str, str] = {}
+    for node in graph.nodes:
+        if node.op != "window_update":
+            continue
+        base, update, at = node.inputs
+        axis = node.attrs["axis"]
+        last = base.shape[axis] - update.shape[axis]
+        if (same.get(at, at), 0, last) == (value, check.low, check.high):
+            under[node.output.name] = under.get(base.name, base.name)
+    return tuple(name for name, new in graph.writes.items() if under.get(new.name) != name)

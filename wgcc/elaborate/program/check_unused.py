@@ -1,20 +1,22 @@
-"""Checks layers and functions that nothing uses, with placeholder sizes.
+"""Checks code that no entry runs: layers and functions that nothing uses, and `test` blocks.
 
-So libraries are checked, too, but for what depends on actual numbers (divisibility, bounds).
-
-Warns of names: locals that nothing reads, and functions that hide built-in ones.
+Unused code gets placeholder sizes. So libraries are checked, too, but for what depends on actual
+numbers (divisibility, bounds). In a `test`, assertions about shapes are checked while tracing,
+those about values in numpy.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
+from dataclasses import asdict
 
-from wgcc.elaborate.builtins import BUILTINS
+from wgcc.elaborate.declarations.constants import report_failed_assertion
 from wgcc.elaborate.declarations.layers import instantiate
 from wgcc.elaborate.declarations.signatures import dim_of, dtype_of
 from wgcc.elaborate.evaluation.functions import call_function
-from wgcc.elaborate.report import Stop
+from wgcc.elaborate.evaluation.statements import run_block
+from wgcc.elaborate.index_ranges.input_ranges import check_ranges
+from wgcc.elaborate.report import MOST_EFFORT, Stop
 from wgcc.elaborate.tracing.arguments import Arguments, Given
 from wgcc.elaborate.tracing.context import Context, Parts
 from wgcc.elaborate.tracing.dims import Dim, sizes_of
@@ -27,14 +29,16 @@ from wgcc.elaborate.tracing.values import (
     LayerType,
     LoadedFile,
     Number,
+    ParamRef,
     Scope,
+    StateRef,
     Tensor,
     TupleValue,
 )
-from wgcc.errors import Span
-from wgcc.ir.graph import FLOATS, INTEGERS, TensorType, Value
+from wgcc.evaluate import effort, evaluate
+from wgcc.ir.graph import FLOATS, INTEGERS, Graph, TensorType, Value
+from wgcc.lazy_numpy import Array
 from wgcc.syntax import ast
-from wgcc.syntax.tree_text import walk
 
 
 def check_unused(context: Context, file: LoadedFile) -> None:
@@ -138,114 +142,71 @@ def _placeholder(
     return Tensor(value, dims)
 
 
-def warn_of_names(context: Context, file: LoadedFile) -> None:
-    """For a file of the user without errors."""
-    for piece in walk(file.tree):
-        if isinstance(piece, ast.Function):
-            _report_hidden(context, piece)
-            _report_locals(context, piece)
-        elif isinstance(piece, ast.Test):
-            _report_locals(context, piece)
+Prepare = Callable[[Graph], Graph]
+TEST_SEED = 0
 
 
-def _report_hidden(context: Context, function: ast.Function) -> None:
-    name = function.name
-    if name.text in BUILTINS and not function.is_entry:
-        text = f"this function hides the built-in function `{name.text}`"
-        problem = context.report.warning("WG0909", text, name)
-        problem.help("give it another name, or remove it to use the built-in one")
+def check_test(context: Context, file: LoadedFile, test: ast.Test, prepare: Prepare | None) -> None:
+    """`prepare` replaces markers (`grad`) by nodes that can be evaluated; without it assertions
+    about values are not computed."""
+    parts, trace = Parts(), TracedGraph()
+    before = len(context.report.diagnostics.errors)
+    with context.separate(parts, trace, Scope(file.scope)):
+        context.in_test, context.assertions = True, []
+        try:
+            with context.bounded(test.name.span):
+                run_block(context, test.body)
+        except Stop:
+            return
+        finally:
+            context.in_test = False
+        if prepare is not None and len(context.report.diagnostics.errors) == before:
+            _check_values(context, test, prepare)
 
 
-def _report_locals(context: Context, owner: ast.Function | ast.Test) -> None:
-    reads = _read_names(owner)
-    for block in (piece for piece in walk(owner) if isinstance(piece, ast.Block)):
-        for statement, replaced in _bindings(block):
-            names = list(_targets(statement.targets))
-            unused = all(name.text not in reads or name.text in replaced for name in names)
-            if unused and not _is_private(names):
-                _report_unused(context, statement, names)
+def _check_values(context: Context, test: ast.Test, prepare: Prepare) -> None:
+    if not context.assertions:
+        return
+    outputs = {str(i): tensor.value for i, (_, tensor) in enumerate(context.assertions)}
+    traced = context.trace.finish(f"test {test.name.value}", outputs)
+    graph = prepare(check_ranges(traced, context.trace.lookups, context.report))
+    asked = effort(graph) + sum(_drawing_effort(context, value) for value in graph.sources)
+    if not context.budget.afford(asked):
+        _refuse_effort(context, test, asked)
+        return
+    sources = {value.name: _initial_values(context, value) for value in graph.sources}
+    try:
+        results = evaluate(graph, sources).outputs
+    except ValueError as error:
+        text = f"the assertions of this test cannot be computed: {error}"
+        context.report.error("WG0421", text, test.name)
+        return
+    for i, (assertion, _) in enumerate(context.assertions):
+        if not bool(results[str(i)]):
+            report_failed_assertion(context, assertion)
 
 
-def _bindings(block: ast.Block) -> Iterator[tuple[ast.Bind, frozenset[str]]]:
-    """The bindings of a block, each with those of its names that a later one replaces unread."""
-    replaced: set[str] = set()
-    for statement in reversed(block.statements):
-        if isinstance(statement, ast.Bind):
-            names = {target.text for target in _targets(statement.targets)}
-            yield statement, frozenset(names & replaced)
-            replaced |= names
-        else:
-            replaced -= _bound_inside(statement)
-        replaced -= _read_names(statement)
+def _refuse_effort(context: Context, test: ast.Test, asked: int) -> None:
+    text = f"this test needs about {asked:,} steps of computation"
+    problem = context.report.error("WG0421", text, test.name)
+    problem.note(f"all tests together may take {MOST_EFFORT:,}")
+    problem.help("test with smaller sizes")
 
 
-def _bound_inside(statement: ast.Statement) -> set[str]:
-    """Names that a loop or a condition may bind."""
-    pieces = (piece for piece in walk(statement) if isinstance(piece, ast.Bind))
-    return {target.text for piece in pieces for target in _targets(piece.targets)}
+def _drawing_effort(context: Context, value: Value) -> int:
+    """The cost of initial values; an orthogonal matrix needs a decomposition."""
+    ref = context.parts.params.get(value.name)
+    if ref is not None and ref.init.kind == "orthogonal":
+        return value.type.size * min(value.shape)
+    return 20 * value.type.size
 
 
-def _is_private(names: Sequence[ast.Name]) -> bool:
-    return not names or any(name.text.startswith("_") for name in names)
+def _initial_values(context: Context, value: Value) -> Array:
+    # Imported here: numpy is not needed to compile a model.
+    from wgcc_runtime.drawn import initial_values
 
-
-def _report_unused(context: Context, statement: ast.Bind, names: Sequence[ast.Name]) -> None:
-    words = ", ".join(f"`{name.text}`" for name in names)
-    at = Span(names[0].span.source, names[0].span.start, names[-1].span.end)
-    problem = context.report.warning("WG0906", f"nothing uses {words}", at)
-    if _has_effects(statement):
-        edits = [(name.span, "_") for name in names]
-        problem.help("remove it, or call it `_` if its calls have effects", *edits)
-    else:
-        problem.help("remove it", (_whole_line(statement.span), ""))
-
-
-def _has_effects(statement: ast.Bind) -> bool:
-    """Whether it may write state: built-in functions do not."""
-    calls = (piece for value in statement.values for piece in walk(value))
-    return any(_is_own_call(piece) for piece in calls)
-
-
-def _is_own_call(piece: ast.Syntax) -> bool:
-    """`scan` calls a function of the user."""
-    if isinstance(piece, ast.Call):
-        function = piece.function
-    elif isinstance(piece, ast.Pipe):
-        function = piece.target
-    else:
-        return False
-    if isinstance(function, ast.Call):
-        return False
-    name = function.text if isinstance(function, ast.Name) else ""
-    return not isinstance(function, ast.Dtype) and (name not in BUILTINS or name == "scan")
-
-
-def _whole_line(span: Span) -> Span:
-    """The statement with its line break, if the line holds nothing else."""
-    text = span.source.text
-    start, end = text.rfind("\n", 0, span.start) + 1, text.find("\n", span.end)
-    if end < 0 or text[start : span.start].strip() or text[span.end : end].strip():
-        return span
-    return Span(span.source, start, end + 1)
-
-
-def _read_names(piece: ast.Syntax) -> set[str]:
-    """Names that it reads; words in strings count, because patterns name sizes."""
-    pieces = list(walk(piece))
-    bound = {
-        id(target)
-        for statement in pieces
-        if isinstance(statement, ast.Bind)
-        for target in _targets(statement.targets)
-    }
-    names = {each.text for each in pieces if isinstance(each, ast.Name) and id(each) not in bound}
-    texts = (each.value for each in pieces if isinstance(each, ast.String))
-    return names.union(*(re.findall(r"\w+", text) for text in texts))
-
-
-def _targets(targets: Sequence[ast.Expr]) -> Iterator[ast.Name]:
-    for target in targets:
-        if isinstance(target, ast.Name):
-            yield target
-        elif isinstance(target, ast.TupleExpr):
-            yield from _targets(target.items)
+    parts = context.parts
+    ref: ParamRef | StateRef | None
+    ref = parts.params.get(value.name) or parts.states.get(value.name)
+    init = asdict(ref.init) if ref is not None else {"kind": "value", "values": (0.0,)}
+    return initial_values(init, value.shape, TEST_SEED, value.name, value.dtype)

@@ -20,7 +20,7 @@ from wgcc.elaborate.tracing.values import (
 )
 from wgcc.errors import Diagnostic
 from wgcc.ir.graph import FLOATS, Graph, Value
-from wgcc.ir.state_names import DRAWS_STATE
+from wgcc.ir.places import DRAWS_STATE
 from wgcc.syntax import ast
 from wgcc.syntax.tree_text import walk
 

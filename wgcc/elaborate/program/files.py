@@ -22,8 +22,7 @@ from wgcc.elaborate.tracing.values import (
     Scope,
 )
 from wgcc.errors import Diagnostic, Diagnostics, Source
-from wgcc.paths import data_dir
-from wgcc.reading import LARGEST_TEXT, Unreadable, read_text
+from wgcc.files import LARGEST_TEXT, Unreadable, data_dir, read_text
 from wgcc.syntax import ast
 from wgcc.syntax.parser import parse
 
@@ -36,9 +35,9 @@ MOST_FILES = 1000
 
 
 class Loader:
-    """Reads each file once. `sizes` are values for dims given from outside (`--set`)."""
+    """Reads each file once. `sizes` are for dims and consts, from outside (`--set`)."""
 
-    def __init__(self, context: Context, sizes: Mapping[str, int]) -> None:
+    def __init__(self, context: Context, sizes: Mapping[str, float]) -> None:
         self.context = context
         self.sizes = sizes
         self.used_sizes: set[str] = set()
@@ -57,7 +56,7 @@ class Loader:
 
     def load_root(self, root: Path | Source) -> LoadedFile:
         """The program itself, after the library. A file that cannot be read is a `WgError`."""
-        path = Path(root.name) if isinstance(root, Source) else root
+        path = Path(root.path) if isinstance(root, Source) else root
         self._root, self._shown_folder = _resolved(path.parent), path.parent
         library = data_dir("grammar") / "std" / PRELUDE
         if _resolved(path) != _resolved(library):
@@ -139,14 +138,15 @@ class Loader:
             self._define(file, item.name, ModuleValue(other) if other else FAILED)
         elif isinstance(item, ast.Dims):
             for dim in item.dims:
-                self._define(file, dim.name, declare_dim(context, dim, self._given(file, dim)))
+                self._define(file, dim.name, declare_dim(context, dim, self._given(file, dim.name)))
         elif isinstance(item, ast.Const):
-            self._define(file, item.name, declare_const(context, item))
+            given = self._given(file, item.name)
+            self._define(file, item.name, declare_const(context, item, given))
         elif isinstance(item, ast.Assert):
             check_assertion(context, item)
 
-    def _given(self, file: LoadedFile, dim: ast.DimDecl) -> int | None:
-        name = dim.name.text
+    def _given(self, file: LoadedFile, identifier: ast.Identifier) -> float | None:
+        name = identifier.text
         if file.source in self.context.report.library or name not in self.sizes:
             return None
         self.used_sizes.add(name)

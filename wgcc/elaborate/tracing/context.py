@@ -11,7 +11,6 @@ from wgcc.elaborate.report import Report, Stop
 from wgcc.elaborate.tracing.traced_graph import TracedGraph
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import (
-    FAILED,
     AnyValue,
     Failed,
     FunctionValue,
@@ -166,13 +165,3 @@ def has_failed(value: AnyValue) -> bool:
     if isinstance(value, (TupleValue, ListValue)):
         return any(has_failed(item) for item in value.items)
     return isinstance(value, Failed)
-
-
-__all__ = (
-    "FAILED",
-    "Context",
-    "LayerReplacement",
-    "Minimized",
-    "Parts",
-    "has_failed",
-)

@@ -42,8 +42,8 @@ from wgcc.elaborate.tracing.values import (
 from wgcc.errors import Span
 from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.ir.graph import FLOATS, INTEGERS, Choice, TensorType
+from wgcc.ir.places import DRAWS_STATE, SEED_STATE
 from wgcc.ir.program import Init
-from wgcc.ir.state_names import DRAWS_STATE, SEED_STATE
 from wgcc.ops import OPS, ShapeError
 from wgcc.syntax import ast
 

@@ -1,4 +1,4 @@
-"""Operators that compute each element alone, with or without broadcasting."""
+"""Operators that compute each element alone, with or without broadcasting, or draw it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from wgcc.from_onnx import patterns
 from wgcc.from_onnx.context import Given, Op
 from wgcc.from_onnx.literals import LARGEST
 from wgcc.from_onnx.problems import CannotImport
-from wgcc.from_onnx.rules.rule import Rule, aligned, dtype
+from wgcc.from_onnx.rules.rule import Rule, aligned, dtype, zeros
 from wgcc.from_onnx.values import Constant, Operand, Value
 from wgcc.lazy_numpy import np
 from wgcc.syntax.templates import filled
@@ -253,6 +253,24 @@ def _ratio(op: Op) -> float:
     return float(op.constant(1, "ratio").reshape(())) if op.has(1) else 0.5
 
 
+def normal(op: Op) -> Operand:
+    return _drawn(op, "randn", float(op.attribute("scale", 1.0)), float(op.attribute("mean", 0.0)))
+
+
+def uniform(op: Op) -> Operand:
+    low, high = float(op.attribute("low", 0.0)), float(op.attribute("high", 1.0))
+    return _drawn(op, "rand", high - low, low)
+
+
+def _drawn(op: Op, function: str, factor: float, offset: float) -> Operand:
+    drawn = zeros("f32", op.type.shape, function)
+    text = "{0}" if factor == 1 else "{1} * {0}"
+    op.remark("random numbers are drawn anew in every call, by wgcc's own generator")
+    if offset:
+        text += " + {2}" if offset > 0 else " - {2}"
+    return op.result(text, drawn, factor, abs(offset))
+
+
 RULES: dict[str, Rule] = {
     **{name: unary(text) for name, text in FLOAT_FUNCTIONS.items()},
     "Abs": unary("abs({0})"),
@@ -297,4 +315,8 @@ RULES: dict[str, Rule] = {
     "Shrink": unary(
         "where({0} < -{2}, {0} + {1}, where({0} > {2}, {0} - {1}, 0.0))", bias=0.0, lambd=0.5
     ),
+    "RandomNormal": normal,
+    "RandomNormalLike": normal,
+    "RandomUniform": uniform,
+    "RandomUniformLike": uniform,
 }  # fmt: skip

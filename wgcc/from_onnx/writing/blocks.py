@@ -11,7 +11,7 @@ from typing import TypeAlias
 from wgcc.from_onnx.names import word
 from wgcc.from_onnx.values import Leaf, Member, Statement, Traced, Value, flat, values_read
 from wgcc.syntax import ast
-from wgcc.syntax.rewrite import form, rewrite
+from wgcc.syntax.templates import form, rewrite
 
 # Modules of fewer statements are no layers of their own.
 SMALLEST = 2

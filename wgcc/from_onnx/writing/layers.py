@@ -14,8 +14,7 @@ from wgcc.from_onnx.writing.blocks import Block, signature
 from wgcc.from_onnx.writing.lines import Chain, Line, lines_of
 from wgcc.lazy_numpy import Array
 from wgcc.syntax import ast
-from wgcc.syntax.rewrite import rewrite
-from wgcc.syntax.templates import NOWHERE, bind, call, constructor, identifier, name, typed
+from wgcc.syntax.templates import NOWHERE, bind, call, constructor, identifier, name, rewrite, typed
 
 # What entries that train call their own values.
 TRAINING_NAMES = frozenset({"y", "loss", "accuracy"})

@@ -13,8 +13,7 @@ from wgcc.from_onnx.values import Leaf, Member, Statement, Value, leaves
 from wgcc.from_onnx.writing.blocks import Block
 from wgcc.syntax import ast
 from wgcc.syntax.print_source import expression_text
-from wgcc.syntax.rewrite import rewrite
-from wgcc.syntax.templates import NOWHERE, name
+from wgcc.syntax.templates import NOWHERE, name, rewrite
 
 # An expression of more characters is not written into another one.
 LONGEST = 80

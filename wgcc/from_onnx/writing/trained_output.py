@@ -15,8 +15,7 @@ from wgcc.from_onnx.context import leaf
 from wgcc.from_onnx.training_options import Training
 from wgcc.from_onnx.values import Leaf, Shape, Statement, Traced, Value
 from wgcc.syntax import ast
-from wgcc.syntax.rewrite import rewrite
-from wgcc.syntax.templates import call
+from wgcc.syntax.templates import call, rewrite
 from wgcc.syntax.tree_text import walk
 
 ENDINGS = ("softmax", "sigmoid")

@@ -9,9 +9,8 @@ from fnmatch import fnmatchcase
 
 from wgcc.errors import WgError
 from wgcc.from_onnx.literals import real
-from wgcc.from_onnx.orders import axes_pattern
 from wgcc.from_onnx.training_options import Training
-from wgcc.from_onnx.values import Member, Shape, Statement, Traced, plain_order
+from wgcc.from_onnx.values import Member, Shape, Statement, Traced, axes_pattern, plain_order
 from wgcc.from_onnx.writing.blocks import Block, members_of
 from wgcc.from_onnx.writing.layers import LayerType, ModelWriter, argument, function
 from wgcc.from_onnx.writing.trained_output import has_matrix_product, is_call
@@ -134,10 +133,10 @@ class Ports:
 
     def trained(self) -> ast.Expr:
         """The output that a loss is of."""
-        return self.forward() if self.place is None else item(self.forward(), self.place)
+        return self.forward() if self.place is None else output_of(self.forward(), self.place)
 
 
-def item(tree: ast.Expr, place: int) -> ast.Expr:
+def output_of(tree: ast.Expr, place: int) -> ast.Expr:
     return ast.Index(NOWHERE, tree, (ast.Int(NOWHERE, place),))
 
 

@@ -2,19 +2,37 @@
 
 A gradient may be a view, a constant, or the same value for two parameters; an arena holds none of
 these. Everything that reads the gradients of an update then reads the copies.
+
+Ops over many tensors become one for each run of tensors that are side by side in memory.
+
+The statistics that gradients of attention need are made by the kernel of the first of them.
+
+Each workgroup of it has the rows of the result and of its gradient at hand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial, reduce
 
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Graph, Node, Value
-from wgcc.ops.registry import ReduceMany, Repeat, Source
-from wgcc.passes.dataflow import lowering, moves
-from wgcc.passes.rewrite import builder_for
-from wgcc.passes.updates import is_update, lists_of, partners
+from wgcc.ir.graph import Builder, Graph, Node, Value
+from wgcc.ir.places import ALIGNMENT, Place, round_up
+from wgcc.ir.program import Program
+from wgcc.ops.registry import ReduceMany, Repeat, Source, Update
+from wgcc.passes.dataflow import (
+    Flow,
+    is_update,
+    lists_of,
+    lowering,
+    moves,
+    partners,
+    runs,
+    scalars_of,
+)
+from wgcc.passes.prepare.split_long import Rule, divisor_near_root, rewrite_by
+from wgcc.passes.rewrite import Rewrite, builder_for
+from wgcc.passes.simplify import simplify
 
 # The values of one gradient, by the parameters it belongs to.
 Own = dict[str, Value]
@@ -108,3 +126,116 @@ def _with_own(node: Node, own: Mapping[str, Own], owners: Mapping[str, str]) -> 
         if left.get(value.name):
             inputs[i] = left[value.name].pop(0)
     return replace(node, inputs=tuple(inputs))
+
+
+# A vector of at least this length that divides into fewer parts than these is cut at a multiple.
+LONG_VECTOR = 1 << 20
+FEW_PARTS = 512
+ROUND = 4096
+
+
+def join_arenas(program: Program) -> Program:
+    """The places of parameters say which tensors are side by side."""
+    entries = {name: _joined(graph, program.places) for name, graph in program.entries.items()}
+    return replace(program, entries=entries)
+
+
+def _joined(graph: Graph, places: Mapping[str, Place]) -> Graph:
+    if not any(is_update(node) for node in graph.nodes):
+        return graph
+    return simplify(rewrite_by(graph, _arena_rules(graph, places)))
+
+
+def _arena_rules(graph: Graph, places: Mapping[str, Place]) -> dict[str, Rule]:
+    owners = partners(graph)
+
+    def cut(values: Sequence[Value]) -> list[list[int]]:
+        return runs([owners[value.name] for value in values], places)
+
+    def reduce_runs(b: Builder, node: Node) -> Sequence[Value] | None:
+        lower = lowering(node)
+        assert isinstance(lower, ReduceMany)
+        tensors = [[node.inputs[i] for i in run] for run in cut(node.inputs)]
+        vectors = (part for run in tensors for part in _divisible(b, _flat(b, run)))
+        results = [lower.flat(b, vector) for vector in vectors]
+        return [reduce(partial(b.apply, lower.combine), results)]
+
+    def update_runs(b: Builder, node: Node) -> Sequence[Value] | None:
+        return _update_runs(b, node, cut(next(iter(lists_of(node).values()))))
+
+    ops = {node.op: lowering(node) for node in graph.nodes}
+    rules: dict[str, Rule] = {}
+    for op, lower in ops.items():
+        if isinstance(lower, ReduceMany):
+            rules[op] = reduce_runs
+        elif isinstance(lower, Update):
+            rules[op] = update_runs
+    return rules
+
+
+def _flat(b: Builder, values: list[Value]) -> Value:
+    whole = sum(round_up(value.type.size, ALIGNMENT) for value in values[:-1])
+    return b.apply("flat", *values, words=whole + values[-1].type.size)
+
+
+def _divisible(b: Builder, vector: Value) -> list[Value]:
+    """A long vector without a divisor near its root, as one that has such a divisor, and a rest."""
+    (length,) = vector.shape
+    rest = length % ROUND
+    if length < LONG_VECTOR or not rest or divisor_near_root(length) >= FEW_PARTS:
+        return [vector]
+    pieces = (0, length - rest), (length - rest, rest)
+    return [
+        b.apply("slice", vector, starts=(start,), sizes=(size,), steps=(1,))
+        for start, size in pieces
+    ]
+
+
+def _update_runs(b: Builder, node: Node, cut: list[list[int]]) -> Sequence[Value] | None:
+    in_order = list(range(node.attrs["n"]))
+    if cut == [in_order]:
+        return None
+    lists, scalars = lists_of(node), scalars_of(node).values()
+    results: dict[int, Value] = {}
+    for run in cut:
+        inputs = [values[i] for values in lists.values() for i in run]
+        attrs = {**node.attrs, "n": len(run)}
+        outputs = b.apply_many(node.op, *inputs, *scalars, **attrs)
+        for i, value in enumerate(outputs):
+            results[i // len(run) * node.attrs["n"] + run[i % len(run)]] = value
+    return [results[i] for i in range(len(node.outputs))]
+
+
+# q, k, v, dy and the statistics; offset and mask come after them, and would take bindings.
+INPUTS = 5
+
+
+def fold_stats(graph: Graph) -> Graph:
+    rewrite, flow = Rewrite(graph), Flow.of(graph)
+    folded: set[str] = set()
+    for node in graph.nodes:
+        first = _first_gradient(flow, node) if node.op == "attention_stats" else None
+        if first is not None:
+            folded.add(first.output.name)
+            rewrite.keep(_both(node, first))
+        elif node.outputs[0].name not in folded:
+            rewrite.keep(node)
+    return rewrite.finish()
+
+
+def _first_gradient(flow: Flow, stats: Node) -> Node | None:
+    """The gradient of q that reads these statistics; none of its other inputs is made later."""
+    readers = flow.consumers.get(stats.output.name, ())
+    found = [n for n in readers if n.op == "attention_grad_q" and len(n.inputs) == INPUTS]
+    y, dy = stats.inputs[0], stats.inputs[2]
+    attention = flow.producers.get(y.name)
+    if len(found) != 1 or attention is None or found[0].inputs[3] != dy:
+        return None
+    return found[0] if found[0].inputs[:3] == attention.inputs[:3] else None
+
+
+def _both(stats: Node, first: Node) -> Node:
+    q, k, v, dy, _ = first.inputs
+    y, rows, _ = stats.inputs
+    outputs = stats.output, first.output
+    return Node("attention_grad_stats_q", (q, k, v, dy, y, rows), outputs, first.attrs, first.span)

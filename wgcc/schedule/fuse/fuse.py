@@ -10,18 +10,23 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Graph, Node
-from wgcc.ir.iteration_space import Space
+from wgcc.ir.index import Space
 from wgcc.ops.registry import Join, Repeat, Special, Update, View
-from wgcc.passes.dataflow import Flow, behind_views, compared_with_extreme, lowering
-from wgcc.passes.updates import bound_alone
-from wgcc.schedule.fuse.bias_gradients import find_bias_gradients
-from wgcc.schedule.fuse.candidates import Candidates, falling
-from wgcc.schedule.fuse.column_sums import space_by_rows
-from wgcc.schedule.fuse.group import REPEAT, Bound, Group, own_space, product_position
+from wgcc.passes.dataflow import Flow, behind_views, bound_alone, compared_with_extreme, lowering
+from wgcc.schedule.fuse.group import (
+    REPEAT,
+    Bound,
+    Candidates,
+    Group,
+    Precedence,
+    Touched,
+    falling,
+    own_space,
+    product_position,
+)
 from wgcc.schedule.fuse.materialise import Reason, choose_materialised
 from wgcc.schedule.fuse.merge import SMALL, Answer, Merge, common_space
-from wgcc.schedule.fuse.precedence import Precedence
-from wgcc.schedule.fuse.touched import Touched
+from wgcc.schedule.fuse.product_operands import find_bias_gradients, space_by_rows
 from wgcc.schedule.kernel import MAX_BINDINGS
 
 __all__ = ["Fused", "Group", "fuse", "own_space", "product_position"]

@@ -1,13 +1,23 @@
-"""Groups: what one kernel computes, over which elements, and why."""
+"""Groups: what one kernel computes, over which elements, and why.
+
+Which groups must run before which, directly or through others.
+
+What nodes read from memory, seen through what is computed on the way.
+
+Finds groups that do not feed a node but may share a dispatch with it, without trying them all.
+
+Sets of groups are numbers with a bit for each of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 
 from wgcc.ir.graph import Node, Value
-from wgcc.ir.index import Index, linear, variable
-from wgcc.ir.iteration_space import Space, flat_space, reduction_space
+from wgcc.ir.index import Index, Space, flat_space, linear, reduction_space, variable
 from wgcc.ops.registry import Reduce
 from wgcc.passes.dataflow import lowering
 
@@ -68,3 +78,111 @@ def product_position(value: Value) -> Index:
     names = ("z", "m", "n")[-len(value.shape) :]
     coordinates = [variable(n, extent) for n, extent in zip(names, value.shape, strict=True)]
     return linear(coordinates, value.shape)
+
+
+class Precedence:
+    """Groups are numbers. What a group needs is kept as one number with a bit for each of them."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, int] = {}
+        self._direct: dict[int, set[int]] = {}
+
+    def need(self, group: int, others: Iterable[int]) -> None:
+        """Say that a group must run after some others, none of which needs it."""
+        for other in others:
+            self._direct.setdefault(other, set()).add(group)
+            self._add(group, self.of((other,)))
+
+    def of(self, groups: Iterable[int]) -> int:
+        """These groups and all they need, as bits."""
+        found = 0
+        for group in groups:
+            found |= self._before.get(group, 0) | 1 << group
+        return found
+
+    def needs(self, group: int, other: int) -> bool:
+        """Must `other` run before `group`? A group counts as needing itself."""
+        return bool(self.of((group,)) >> other & 1)
+
+    def _add(self, group: int, bits: int) -> None:
+        pending = [group]
+        while pending:
+            later = pending.pop()
+            known = self._before.get(later, 0)
+            if bits & ~known:
+                self._before[later] = known | bits
+                pending.extend(self._direct.get(later, ()))
+
+
+class Touched:
+    """Called with a node, gives the names of what it reads from memory.
+
+    That is seen through what is computed on the way, which is `inlined`.
+    """
+
+    def __init__(self, inlined: Mapping[str, Node]) -> None:
+        self._inlined = inlined
+        self._known: dict[str, frozenset[str]] = {}
+
+    def __call__(self, node: Node) -> frozenset[str]:
+        name = node.outputs[0].name
+        if name not in self._known:
+            below = _below(node, self._inlined)
+            self._known[name] = frozenset(n for n in below if n not in self._inlined)
+        return self._known[name]
+
+
+def _below(node: Node, inlined: Mapping[str, Node]) -> Iterator[str]:
+    """The names of all values that a node is computed from, down to what is stored."""
+    pending, seen = list(node.inputs), set()
+    while pending:
+        value = pending.pop()
+        if value.name not in seen:
+            seen.add(value.name)
+            yield value.name
+            producer = inlined.get(value.name)
+            pending.extend(producer.inputs if producer else ())
+
+
+_ONE_RESULT = flat_space(1)
+
+
+class Candidates:
+    """Candidates are groups of one result each, and groups that loop over the same elements."""
+
+    def __init__(self) -> None:
+        self._looping: dict[Space, int] = {}
+        self._space: dict[int, Space] = {}
+        self._reading: dict[str, int] = {}
+        self._full = 0
+
+    def put(self, group: int, space: Space, reads: Iterable[str], is_full: bool) -> None:
+        """Add a group, or say how it has grown; `reads` are names that it did not read before."""
+        bit, kind = 1 << group, _kind(space)
+        if group in self._space:
+            self._looping[self._space[group]] &= ~bit
+        self._space[group] = kind
+        self._looping[kind] = self._looping.get(kind, 0) | bit
+        for name in reads:
+            self._reading[name] = self._reading.get(name, 0) | bit
+        self._full = self._full | bit if is_full else self._full & ~bit
+
+    def groups(self, space: Space, sharing: Iterable[str] | None, with_full: bool) -> int:
+        """Those that loop over a space and read one of `sharing`; None: whatever they read."""
+        kind = _kind(space)
+        found = self._looping.get(kind, 0)
+        if sharing is not None and kind != _ONE_RESULT:
+            found &= reduce(or_, (self._reading.get(name, 0) for name in sharing), 0)
+        return found if with_full else found & ~self._full
+
+
+def falling(bits: int) -> Iterator[int]:
+    """The numbers of the bits that are set, the highest first."""
+    while bits:
+        number = bits.bit_length() - 1
+        yield number
+        bits ^= 1 << number
+
+
+def _kind(space: Space) -> Space:
+    return _ONE_RESULT if space.outer == 1 else space

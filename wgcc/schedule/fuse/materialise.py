@@ -16,13 +16,16 @@ from wgcc.passes.dataflow import (
     MOST_VIEWS,
     Flow,
     computes_by_element,
+    in_arenas,
+    is_update,
     iterations,
+    keeps_order,
     lowering,
     moves,
+    rearranges_axes,
 )
-from wgcc.passes.updates import in_arenas, is_update
 from wgcc.schedule.fuse.group import Bound
-from wgcc.schedule.fuse.joined_operands import joined_operands
+from wgcc.schedule.fuse.product_operands import joined_operands
 from wgcc.schedule.kernel import MAX_BINDINGS, WORD
 
 # What may be computed again at every use: few cheap operations on few tensors.
@@ -38,8 +41,6 @@ DEAR_OP = 16
 MAX_LEAVES = 6
 # Scales and offsets of weights of one byte.
 MOST_SCALES = 3
-# Views through which an element is still found by its row and column.
-TRANSPOSING = ("reshape", "transpose")
 # A value that is put among so many others is computed for each of them, for nothing.
 MOST_AROUND = 4
 # Longer expressions are cut, so that shader compilers stay quick.
@@ -222,7 +223,7 @@ class _Choice:
 
     def _in_products(self, value: Value) -> bool:
         """Do only matrix products read it, as it is or transposed?"""
-        readers = self._flow.readers(value, lambda node: node.op in TRANSPOSING)
+        readers = self._flow.readers(value, rearranges_axes)
         return all(node.op == "matmul" for node in readers)
 
     def _direct_readers(self, value: Value) -> Iterator[Node]:
@@ -382,7 +383,7 @@ class _Chooser:
         """Is it what a matrix product is computed for? Then the product need not be stored."""
         for operand in node.inputs:
             producer = self.flow.producers.get(operand.name)
-            while producer is not None and producer.op == "reshape":
+            while producer is not None and keeps_order(producer):
                 producer = self.flow.producers.get(producer.inputs[0].name)
             if producer is None or operand.type.size != node.output.type.size:
                 continue

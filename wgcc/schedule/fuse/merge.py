@@ -1,6 +1,8 @@
 """Is it worth computing a value in the kernel of a group, and may that kernel compute it?
 
 `profit` and `legality` are the two answers, each with its reason.
+
+In which of its loops over a row a reducing kernel makes each value.
 """
 
 from __future__ import annotations
@@ -9,15 +11,46 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Node, Value
-from wgcc.ir.index import Coordinates, coordinates_of, variable
-from wgcc.ir.iteration_space import Space
+from wgcc.ir.index import Coordinates, Space, coordinates_of, variable
 from wgcc.ops.registry import Indirect, Pointwise, Reduce, View
 from wgcc.passes.dataflow import Flow, behind_views, lowering, operand_places
-from wgcc.schedule.fuse.column_parts import column_part
-from wgcc.schedule.fuse.column_sums import MOST_SUMS, column_sums, rows_of
-from wgcc.schedule.fuse.group import Bound, Group, own_space, product_position
-from wgcc.schedule.fuse.touched import Touched
+from wgcc.schedule.fuse.group import Bound, Group, Touched, own_space, product_position
+from wgcc.schedule.fuse.product_operands import MOST_SUMS, column_part, column_sums, rows_of
 from wgcc.schedule.kernel import MAX_BINDINGS
+
+
+class RowLoops:
+    """A value that needs the result of a reduction can be made only in a loop after it."""
+
+    def __init__(self, group: Group, inlined: Mapping[str, Node]) -> None:
+        assert group.space is not None
+        self._space, self._roots, self._inlined = group.space, group.roots, inlined
+        self._own = {root.output.name: root for root in group.roots}
+        self._before: dict[str, int] = {}
+
+    @property
+    def count(self) -> int:
+        counts = [0]
+        for node in self._roots:
+            if isinstance(lowering(node), Reduce):
+                counts.append(self.before(node.output))
+            elif not self.is_result(node.output):
+                counts.append(self.before(node.output) + 1)
+        return max(counts)
+
+    def before(self, value: Value) -> int:
+        """How many loops over the row must have ended before a value can be computed."""
+        if value.name not in self._before:
+            node = self._inlined.get(value.name) or self._own.get(value.name)
+            count = max((self.before(v) for v in node.inputs), default=0) if node else 0
+            reductions = node is not None and isinstance(lowering(node), Reduce)
+            self._before[value.name] = count + reductions
+        return self._before[value.name]
+
+    def is_result(self, value: Value) -> bool:
+        """One per row, not one per element of it."""
+        return value.type.size == self._space.outer
+
 
 # A kernel that reduces gives one thread or workgroup to each result. Elements may be stored on
 # the way only where that leaves enough of them to share the work, or the work is small.

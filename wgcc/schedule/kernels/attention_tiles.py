@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 
-from wgcc.schedule.codegen.grid import grid_of, thread_index
-from wgcc.schedule.codegen.loop_limits import GOOD_ITERATIONS
+from wgcc.schedule.codegen.limits import GOOD_ITERATIONS, grid_of, thread_index
 from wgcc.schedule.kernel import (
     MAX_WORKGROUP_BYTES,
     Launch,
@@ -173,12 +172,13 @@ def launch_tiles(
     halves = access.context.halves
     constants = {**sizes.constants(), **shape.constants(loop), "UNROLLED": times}
     launch = access.context.launch(
-        f"{template}.wgsl.jinja",
+        template,
         access.emitter,
         constants=constants,
-        holes={
+        functions=access.functions,
+        holes={"INDEX": thread_index(grid, 1)},
+        values={
             **flags,
-            **{"index": thread_index(grid, 1), "functions": access.text()},
             # Tiles of a model with `precision = f16` hold halves; all else is computed in f32.
             "element": "vec4h" if halves else "vec4f",
             "f32_tile": "row_tile" if halves else "own_tile",
@@ -220,14 +220,12 @@ def launch_one_row(access: Access, sizes: Sizes, keys: int, flags: Mapping[str, 
     shape = _one_row(sizes, threads, shared)
     grid = grid_of(sizes.pairs * sizes.shared)
     return access.context.launch(
-        "attention_one_row.wgsl.jinja",
+        "attention_one_row",
         access.emitter,
         constants={**sizes.constants(), **shape},
-        holes={
-            **flags,
-            **{"index": thread_index(grid, 1), "functions": access.text()},
-            **_row_page(shape, sizes),
-        },
+        functions=access.functions,
+        holes={"INDEX": thread_index(grid, 1)},
+        values={**flags, **_row_page(shape, sizes)},
         workgroup=(threads, 1, 1),
         grid=grid,
         iterations=(-(-keys // threads) + 1) * (shape["PARTS"] + 2 * shape["SPREAD"] + 1)

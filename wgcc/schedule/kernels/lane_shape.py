@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wgcc.ir.iteration_space import INNER, OUTER, Space
+from wgcc.ir.index import INNER, OUTER, Space
 from wgcc.schedule.codegen.bindings import Touch
 from wgcc.schedule.kernel import BYTES, WORD
 

@@ -1,15 +1,113 @@
-"""The order of an entry's groups, and the temporary memory it takes at its worst moment."""
+"""The order of an entry's groups, and the temporary memory it takes at its worst moment.
+
+May a kernel store a value in place of one that it reads?
+
+It may if only the thread that stores the new element reads the old one, and before that.
+
+Take single results out of their kernels where running them later saves memory.
+
+Fusing a value into the kernel that has its operands at hand saves a dispatch, but may keep both in
+memory. Later, once nothing else reads an operand, the value can be stored over it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 
-from wgcc.ir.graph import Value
+from wgcc.ir.graph import Node, Value
+from wgcc.ir.index import Coordinates, Index, coordinates_of, linear
+from wgcc.ops.registry import Reduce, Special
+from wgcc.passes.dataflow import is_update, lowering, operand_places
 from wgcc.schedule.fuse.fuse import Fused
-from wgcc.schedule.fuse.group import Group
-from wgcc.schedule.memory.in_place import may_store_in_place
+from wgcc.schedule.fuse.group import REPEAT, Group, own_space, product_position
+from wgcc.schedule.fuse.merge import RowLoops
+
+
+def may_store_in_place(fused: Fused, group: Group, old: str, new: Value) -> bool:
+    """`new` is made by the group; `old` is the name of a value of equal size."""
+    if group.kind == REPEAT:
+        return False
+    if old not in group.reads:
+        return True
+    node = fused.producers[new.name]
+    if group.kind == "window_update":
+        return node.inputs[0].name == old and old not in _needed(fused, node.inputs[1:])
+    if is_update(node):
+        return True
+    if group.kind == "matmul":
+        return _in_epilogue(fused, group, old, new)
+    return group.kind == "loop" and _at_same_element(fused, group, old, new)
+
+
+def _at_same_element(fused: Fused, group: Group, old: str, new: Value) -> bool:
+    space = group.space
+    assert space is not None
+    if space.reduces() and not _stored_last(RowLoops(group, fused.inlined), group, new):
+        return False
+    starts = [root.inputs[0] if own_space(root).reduces() else root.output for root in group.roots]
+    pending = [(value, space.coordinates(value.shape)) for value in starts]
+    here = linear(space.coordinates(new.shape), new.shape)
+    return all(at == here for at in _positions_read(fused, group, old, pending))
+
+
+def _stored_last(loops: RowLoops, group: Group, new: Value) -> bool:
+    """No loop over the row comes later, and no lane of a workgroup can still need the old."""
+    if loops.is_result(new):
+        return all(loops.is_result(root.output) for root in group.roots)
+    return loops.before(new) + 1 == loops.count
+
+
+def _in_epilogue(fused: Fused, group: Group, old: str, new: Value) -> bool:
+    """Neither operand of the product, nor a bias gradient fused with it, may need the old value."""
+    product, *steps = [root for root in group.roots if not isinstance(lowering(root), Reduce)]
+    if old in _needed(fused, product.inputs):
+        return False
+    position = product_position(product.output)
+    pending = [(s.output, coordinates_of(position, s.output.shape)) for s in steps]
+    return all(at == position for at in _positions_read(fused, group, old, pending))
+
+
+def _needed(fused: Fused, values: tuple[Value, ...]) -> set[str]:
+    """All that is read to compute some values where they are used."""
+    pending, seen = list(values), set()
+    while pending:
+        value = pending.pop()
+        if value.name not in seen:
+            seen.add(value.name)
+            node = fused.inlined.get(value.name)
+            pending.extend(node.inputs if node else ())
+    return seen
+
+
+def _positions_read(
+    fused: Fused, group: Group, old: str, pending: list[tuple[Value, Coordinates]]
+) -> list[Index]:
+    """Where a value is read on the way to what is pending."""
+    own = {root.output.name: root for root in group.roots}
+    found: list[Index] = []
+    seen = set()
+    while pending:
+        value, at = pending.pop()
+        if (value.name, at) in seen:
+            continue
+        seen.add((value.name, at))
+        if value.name == old:
+            position = linear(at, value.shape)
+            # A thread that stores a word of four elements reads those.
+            packed = value.type.is_packed and value.type.size > 1
+            is_source = value.name not in fused.producers
+            found.append(position // 4 if packed and is_source else position)
+        node = fused.inlined.get(value.name) or own.get(value.name)
+        if node is not None and _is_by_element(node):
+            pending.extend(operand_places(node, at))
+    return found
+
+
+def _is_by_element(node: Node) -> bool:
+    """Reductions and products are looked at through operands of their own."""
+    return not isinstance(lowering(node), Reduce | Special)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,3 +274,71 @@ def _replaced(made: list[Value], gone: list[Value], group: Group, memory: Memory
             free.remove(old)
             words += new.type.size
     return words
+
+
+# A dispatch costs tens of microseconds: what it saves must be worth it, in words and as a share.
+MIN_SAVED_WORDS, MIN_SHARE = 16_384, 64
+LATER = "runs later than it could, to save memory"
+# How many are taken out at most.
+MOST = 4
+
+
+def unfuse(fused: Fused, fixed: frozenset[str]) -> Fused:
+    """The groups with up to `MOST` results in kernels of their own; `fixed` as in `Memory`."""
+    memory, groups = Memory(fused, fixed), fused.groups
+    for _ in range(MOST):
+        found = footprints(groups, memory)
+        peak = min(footprint.peak for footprint in found)
+        limit = peak - max(MIN_SAVED_WORDS, peak // MIN_SHARE)
+        held = set().union(*(_held_throughout(footprint, limit) for footprint in found))
+        trials = [
+            _without(fused, groups, group, root)
+            for group, root in _leaving(fused, groups, peak - limit)
+            if root.output.name in held
+        ]
+        peaks = [best_order(trial, memory)[1] for trial in trials]
+        if min(peaks, default=peak) > limit:
+            break
+        groups = trials[peaks.index(min(peaks))]
+    return replace(fused, groups=groups)
+
+
+def _leaving(fused: Fused, groups: list[Group], least: int) -> Iterator[tuple[Group, Node]]:
+    """Results of at least this many words that no other result of their kernel needs."""
+    for group in groups:
+        if group.kind == "loop" and len(group.roots) > 1:
+            for root in group.roots:
+                if root.output.type.size >= least and _can_leave(fused, group, root):
+                    yield group, root
+
+
+def _can_leave(fused: Fused, group: Group, root: Node) -> bool:
+    if isinstance(lowering(root), Reduce):
+        return False
+    others = (other for other in group.roots if other is not root)
+    return all(root.output.name not in fused.touched(other) for other in others)
+
+
+def _held_throughout(footprint: Footprint, limit: int) -> set[str]:
+    """What is in memory whenever more than `limit` words are: making it later may save them."""
+    high = [i for i, words in enumerate(footprint.words) if words > limit]
+    return {
+        name
+        for name, (start, end) in footprint.lives.items()
+        if start <= high[0] and high[-1] <= end
+    }
+
+
+def _without(fused: Fused, groups: list[Group], group: Group, root: Node) -> list[Group]:
+    """The groups with one root of one of them in a group of its own."""
+    rest = replace(group, roots=[r for r in group.roots if r is not root])
+    alone = Group("loop", [], own_space(root), number=len(groups))
+    alone.add(root, LATER)
+    owner = {name: g.number for g in groups for name in g.names} | {root.output.name: alone.number}
+    for part in (rest, alone):
+        part.reads = {n for r in part.roots for n in fused.touched(r)} - part.names
+    readers = {id(g): replace(g) for g in groups if root.output.name in g.reads}
+    parts = [rest if g is group else readers.get(id(g), g) for g in groups] + [alone]
+    for part in (rest, alone, *readers.values()):
+        part.needs = {owner[name] for name in part.reads if name in owner}
+    return run_order(parts)

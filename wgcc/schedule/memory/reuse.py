@@ -13,8 +13,7 @@ from operator import or_
 
 from wgcc.ir.places import ALIGNMENT, Place, ceil_div
 from wgcc.schedule.layout import GRADS
-from wgcc.schedule.memory.slots import Life
-from wgcc.schedule.memory.timeline import Bits, Timeline
+from wgcc.schedule.memory.slots import Bits, Life, Timeline
 
 Places = dict[str, Place]
 
@@ -112,6 +111,3 @@ def take_from_arenas(gradients: Mapping[int, Iterable[Place]], lives: list[Life]
         left = [life for life in lives if life.value.name not in found]
         found |= Arena(free_spans(inside), buffer).take(left)
     return found
-
-
-__all__ = ["Arena", "free_spans", "take_from_arenas"]

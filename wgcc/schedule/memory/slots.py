@@ -2,21 +2,108 @@
 
 Temporaries whose lifetimes do not overlap share a buffer. A value that becomes a parameter or state
 is put there at once if nothing reads the old content later; otherwise it is copied at the end.
+
+What is taken at which time: a segment tree over the dispatches of an entry.
+
+A question about a stretch of time looks at a number of sets that grows with the logarithm of the
+entry's length, however much is taken.
+
+Which intermediate values a model of `precision = f16` stores as f16.
+
+Large ones that are computed element by element or as products. Sums, statistics and whatever a
+recurrence carries stay f32, as do parameters, gradients of parameters, state, inputs and outputs.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
+from typing import Generic, Protocol, TypeVar
 
-from wgcc.ir.graph import Graph, Value
+from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ir.places import SCALARS
+from wgcc.ops.registry import Indirect, Pointwise, Special
+from wgcc.passes.dataflow import lowering
 from wgcc.schedule.kernel import Place
 from wgcc.schedule.layout import Layout
-from wgcc.schedule.memory.timeline import Bits, Timeline
+
+
+class _Taken(Protocol):
+    """A set of places, as ranges of numbers."""
+
+    def add(self, start: int, end: int) -> None: ...
+
+
+Taken = TypeVar("Taken", bound=_Taken)
+
+
+@dataclass(slots=True)
+class Bits:
+    """A set of small whole numbers as the bits of one number."""
+
+    mask: int = 0
+
+    def add(self, start: int, end: int) -> None:
+        self.mask |= (1 << end) - (1 << start)
+
+
+class Timeline(Generic[Taken]):
+    """Times are whole numbers from 0 up to, not including, `length`.
+
+    Each node of the tree stands for a stretch of time and has two sets: what is taken throughout,
+    and what is taken at some time of it.
+    """
+
+    def __init__(self, length: int, empty: Callable[[], Taken]) -> None:
+        self._leaves = 1 << max(length - 1, 0).bit_length()
+        self._empty = empty
+        self._throughout: dict[int, Taken] = {}
+        self._sometimes: dict[int, Taken] = {}
+
+    def take(self, since: int, until: int, start: int, end: int) -> None:
+        """Take the places `start` to `end` from `since` on; `until` and `end` are not included."""
+        nodes = self._nodes(since, until)
+        for node in nodes:
+            self._set(self._throughout, node).add(start, end)
+        for node in {*nodes, *self._above(nodes)}:
+            self._set(self._sometimes, node).add(start, end)
+
+    def taken(self, since: int, until: int) -> list[Taken]:
+        """Sets that together hold what is taken at any of these times."""
+        nodes = self._nodes(since, until)
+        found = [self._sometimes[node] for node in nodes if node in self._sometimes]
+        return found + [self._throughout[n] for n in self._above(nodes) if n in self._throughout]
+
+    def _nodes(self, since: int, until: int) -> list[int]:
+        """The fewest nodes that make up a stretch; the children of node n are 2n and 2n + 1."""
+        found = []
+        low, high = since + self._leaves, until + self._leaves
+        while low < high:
+            if low % 2:
+                found.append(low)
+                low += 1
+            if high % 2:
+                high -= 1
+                found.append(high)
+            low, high = low // 2, high // 2
+        return found
+
+    def _above(self, nodes: list[int]) -> set[int]:
+        found: set[int] = set()
+        for node in nodes:
+            node //= 2
+            while node and node not in found:
+                found.add(node)
+                node //= 2
+        return found
+
+    def _set(self, sets: dict[int, Taken], node: int) -> Taken:
+        if node not in sets:
+            sets[node] = self._empty()
+        return sets[node]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,4 +247,21 @@ def lives_of(
     ]
 
 
-__all__ = ["Life", "Slots", "io_places", "lives_of", "own_place"]
+# Smaller ones would save nothing worth losing digits for.
+LARGE = 1024
+
+
+def halves_of(graph: Graph, stored: Mapping[str, tuple[Value, int]]) -> set[str]:
+    """The names, among `stored`, of values to store as f16."""
+    return {
+        value.name
+        for node in graph.nodes
+        if is_narrow(node)
+        for value in node.outputs
+        if value.name in stored and value.dtype == "f32" and value.type.size >= LARGE
+    }
+
+
+def is_narrow(node: Node) -> bool:
+    lower = lowering(node)
+    return lower.narrow if isinstance(lower, Special) else isinstance(lower, Pointwise | Indirect)

@@ -2,20 +2,42 @@
 
 A new content of a parameter or state is stored over the old one by the kernel that makes it,
 wherever every reader of the old content can run before; otherwise it is copied there at the end.
+
+Keep the content that an update replaces, for what is computed with it afterwards.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from wgcc.ir.graph import Node, Value
-from wgcc.passes.updates import is_update, overwrites_bytes
+from wgcc.ir.graph import Graph, Node, Value
+from wgcc.passes.dataflow import is_update, overwrites_bytes
+from wgcc.passes.rewrite import builder_for
 from wgcc.schedule.fuse.fuse import Fused
-from wgcc.schedule.fuse.group import Group, own_space
+from wgcc.schedule.fuse.group import Group, Precedence, own_space
 from wgcc.schedule.fuse.materialise import Reason
-from wgcc.schedule.fuse.precedence import Precedence
-from wgcc.schedule.memory.in_place import may_store_in_place
-from wgcc.schedule.memory.order import run_order
+from wgcc.schedule.memory.order import may_store_in_place, run_order
+
+
+def keep_old(graph: Graph, names: set[str]) -> tuple[Graph, frozenset[str]]:
+    """Let everything but what replaces them read copies of these parameters or states.
+
+    Gives the names of the copies, too.
+    """
+    builder = builder_for(graph)
+    sources = [value for value in graph.sources if value.name in names]
+    old = {v.name: builder.apply("copy", v, name=f"{v.name}.old") for v in sources}
+
+    windows = {id(n) for n in graph.nodes if any(overwrites_bytes(n, name) for name in names)}
+
+    def reads(node: Node) -> tuple[Value, ...]:
+        inputs = tuple(old.get(value.name, value) for value in node.inputs)
+        return (node.inputs[0], *inputs[1:]) if id(node) in windows else inputs
+
+    nodes = [n if is_update(n) else replace(n, inputs=reads(n)) for n in graph.nodes]
+    copies = frozenset(value.name for value in old.values())
+    return replace(graph, nodes=(*builder.nodes, *nodes)), copies
+
 
 # A value that cannot be stored over the old content is copied there.
 LAST = "runs when nothing reads the old content any more"

@@ -117,7 +117,7 @@ class Measured:
         return found
 
     def _entry(self, name: str) -> dict[str, Any]:
-        from wgcc_runtime.repeats import times_run
+        from wgcc_runtime.plan_parts import times_run
 
         plan, profile = self._model.plan, self._model.profile_name
         used = [dispatch.kernel for dispatch in plan.dispatches(name, profile)]

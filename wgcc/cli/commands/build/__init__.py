@@ -209,7 +209,7 @@ def _weights(
     """
     if path is None:
         return None, {}
-    from wgcc.bundle.initial_weights import read_checkpoint
+    from wgcc.bundle.emit import read_checkpoint
 
     return read_checkpoint(path, compiled.program)
 

@@ -14,7 +14,7 @@ from wgcc.cli.printing import say
 if TYPE_CHECKING:
     from wgcc.compiler import Compiled
     from wgcc.lazy_numpy import Array
-    from wgcc_runtime.data.result import Data
+    from wgcc_runtime.data.preparation import Data
 
 
 ENTRY = "train"
@@ -30,7 +30,7 @@ def data_file(
 
     `known` is how the data was read that given weights were trained with.
     """
-    from wgcc.bundle.data_file import data_bytes, described, labelled
+    from wgcc.bundle.content import data_bytes, described, labelled
     from wgcc_runtime.fit import kept_preparation
 
     path, title, labels = options["data"], options["title"], options["labels"]
@@ -55,7 +55,7 @@ def data_file(
 
 def _renamed(data: Data, names: Sequence[str], form: Mapping[str, Any]) -> Data | None:
     """Data whose names of classes are sorted as the labels are, which name its classes anew."""
-    from wgcc.bundle.data_file import labelled
+    from wgcc.bundle.content import labelled
     from wgcc_runtime.data.known_classes import is_alike
     from wgcc_runtime.data.preparation import class_names
     from wgcc_runtime.data.problems import listed

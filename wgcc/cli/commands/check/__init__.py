@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 def command(
     ctx: click.Context,
     files: tuple[Path, ...],
-    sizes: dict[str, int],
+    sizes: dict[str, float],
     model: str | None,
     seed: int | None,
     strict_dims: bool,

@@ -12,7 +12,7 @@ from wgcc.elaborate import check
 from wgcc.errors import Diagnostics, WgError
 from wgcc.ir.program import Program
 from wgcc.passes.autograd import autograd
-from wgcc.schedule.raised_limits import RAISED, check_raised
+from wgcc.schedule.limits import RAISED, check_raised
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class Checked:
 
 def check_file(
     path: Path,
-    sizes: Mapping[str, int],
+    sizes: Mapping[str, float],
     model: str | None,
     seed: int | None,
     limits: str = RAISED,

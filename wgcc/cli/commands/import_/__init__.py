@@ -18,7 +18,7 @@ from wgcc.cli.commands.import_.onnx_models import (
 from wgcc.cli.options import json_option, model_options
 from wgcc.cli.printing import plural, say, show, show_json
 from wgcc.errors import WgError
-from wgcc.reading import LARGEST_TEXT, read_bytes
+from wgcc.files import LARGEST_TEXT, read_bytes
 
 if TYPE_CHECKING:
     from wgcc.importing.origin import Origin, Weights

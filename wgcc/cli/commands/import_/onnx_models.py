@@ -11,8 +11,14 @@ import click
 from wgcc.cli.options import Command
 from wgcc.cli.printing import plural, say, show_json
 from wgcc.errors import WgError
-from wgcc.from_onnx.classes import MOST_CLASSES, Classes
-from wgcc.from_onnx.training_options import LEARNING_RATE, LOSSES, RANK, Training
+from wgcc.from_onnx.training_options import (
+    LEARNING_RATE,
+    LOSSES,
+    MOST_CLASSES,
+    RANK,
+    Classes,
+    Training,
+)
 
 if TYPE_CHECKING:
     from wgcc.from_onnx.convert import Wishes
@@ -151,6 +157,9 @@ def wishes(options: Mapping[str, Any]) -> Wishes:
     if options["train"] is not None and options["lora"]:
         raise click.UsageError("give --train or --lora: corrections are trained alone")
     _refuse_without_effect(options)
+    for name, number in options["sizes"].items():
+        if not isinstance(number, int):
+            raise click.UsageError(f"--set {name}={number:g}: a size is a whole number")
     training = Training(
         options["train"],
         options["loss"] or LOSSES[0],

@@ -82,7 +82,7 @@ def command(
     memory: bool,
     graph: str | None,
     entry: str | None,
-    sizes: dict[str, int],
+    sizes: dict[str, float],
     model: str | None,
     seed: int | None,
     strict_dims: bool,

@@ -9,7 +9,7 @@ from typing import Any
 from wgcc.bundle.plan import all_dispatches, run_count, times_run
 from wgcc.cli.commands.show.subject import Subject
 from wgcc.cli.printing import dispatches, plural, size, table
-from wgcc.ir.state_names import is_own_state
+from wgcc.ir.places import is_own_state
 
 Plan = Mapping[str, Any]
 

@@ -10,15 +10,15 @@ from typing import Any
 
 from wgcc.compiler import Compiled, compile_program, read_program
 from wgcc.errors import Diagnostics, Source, WgError
+from wgcc.files import LARGEST_PLAN, LARGEST_TEXT, read_bytes, read_text
 from wgcc.ir.program import Program
 from wgcc.passes.pipeline import run_passes
-from wgcc.reading import LARGEST_PLAN, LARGEST_TEXT, read_bytes, read_text
 from wgcc.spelling import did_you_mean
 
 
 def open_subject(
     path: Path,
-    sizes: Mapping[str, int],
+    sizes: Mapping[str, float],
     model: str | None,
     seed: int | None,
     entry: str | None,
@@ -73,7 +73,7 @@ class ModelFile(Subject):
     def __init__(
         self,
         path: Path,
-        sizes: Mapping[str, int],
+        sizes: Mapping[str, float],
         model: str | None,
         seed: int | None,
         entry: str | None,

@@ -20,7 +20,7 @@ from wgcc.cli.printing import is_muted, say, show_json
 from wgcc.cli.progress import Loading
 
 if TYPE_CHECKING:
-    from wgcc_runtime.data.result import Data
+    from wgcc_runtime.data.preparation import Data
     from wgcc_runtime.history import History
     from wgcc_runtime.model import Model
     from wgcc_runtime.plan import Plan
@@ -206,6 +206,7 @@ def run_alone(job: TrainingJob, as_json: bool) -> None:
             resume=job.resume,
             seed=job.seed,
             callbacks=[progress.show],
+            progress=False,
             stop=interruption.is_wanted,
         )
     summary(model.progress.step(job.entry), job, history, time.perf_counter() - started, as_json)
@@ -214,11 +215,11 @@ def run_alone(job: TrainingJob, as_json: bool) -> None:
 def read_for(plan: Plan, job: TrainingJob, model: Model | StartValues) -> Data:
     """Data for the model, or for one that begins with these values."""
     from wgcc_runtime.bundle_files import open_bundle
-    from wgcc_runtime.data.bundle_data import bundle_data
     from wgcc_runtime.data.form import form_of
     from wgcc_runtime.data.known_classes import known_form
     from wgcc_runtime.data.preparation import is_only_names
     from wgcc_runtime.errors import WgccError
+    from wgcc_runtime.values import bundle_data
 
     if job.data:
         # Weights that were trained with a file go on with its columns, classes and scaling.

@@ -16,7 +16,7 @@ from wgcc.cli.options import device_option, json_option, sizes_option
 from wgcc.cli.printing import say, show_json
 from wgcc.cli.progress import Loading
 from wgcc.errors import WgError
-from wgcc.reading import LARGEST_PLAN, read_bytes
+from wgcc.files import LARGEST_PLAN, read_bytes
 
 if TYPE_CHECKING:
     import wgcc_runtime
@@ -46,7 +46,7 @@ def command(
     bundle: Path,
     stacks: str,
     device: str | None,
-    sizes: dict[str, int],
+    sizes: dict[str, float],
     profile: str | None,
     as_json: bool,
 ) -> None:
@@ -88,7 +88,7 @@ def command(
 
 
 def _runs(
-    stack: str, sizes: dict[str, int], bundle: Path, device: str | None, profile: str | None
+    stack: str, sizes: dict[str, float], bundle: Path, device: str | None, profile: str | None
 ) -> Iterator[Callable[[], dict[str, Any]]]:
     """What a stack has to run: in Python, both forms of the code unless one is chosen."""
     if stack not in PYTHON:
@@ -163,7 +163,7 @@ def _say_rest(bundle: Path, found: list[dict[str, Any]]) -> None:
 
 
 def _on_python(
-    stack: str, sizes: dict[str, int], bundle: Path, device: str, profile: str | None
+    stack: str, sizes: dict[str, float], bundle: Path, device: str, profile: str | None
 ) -> dict[str, Any]:
     import wgcc_runtime
 
@@ -187,7 +187,7 @@ def _reductions(model: wgcc_runtime.Model) -> str:
     return f", {'subgroup' if model.has_subgroups else 'barrier'} reductions"
 
 
-def _large_selftest_or_none(bundle: Path, sizes: dict[str, int]) -> dict[str, Any] | None:
+def _large_selftest_or_none(bundle: Path, sizes: dict[str, float]) -> dict[str, Any] | None:
     """A bundle may lack a part of its source, or options that it was built with."""
     try:
         return _large_selftest(bundle, sizes)
@@ -197,7 +197,7 @@ def _large_selftest_or_none(bundle: Path, sizes: dict[str, int]) -> dict[str, An
         return None
 
 
-def _large_selftest(bundle: Path, sizes: dict[str, int]) -> dict[str, Any] | None:
+def _large_selftest(bundle: Path, sizes: dict[str, float]) -> dict[str, Any] | None:
     """Made now, of a bundle that has its source and its values, but no self-test."""
     import wgcc_runtime
     from wgcc.bundle.owned import WEIGHTS
@@ -210,10 +210,9 @@ def _large_selftest(bundle: Path, sizes: dict[str, int]) -> dict[str, Any] | Non
     path = bundle / raw["model"]["source"]
     if not path.is_file():
         return None
-    from wgcc.bundle.edited import as_built
-    from wgcc.bundle.initial_weights import InitialValues, read_weights
+    from wgcc.bundle.edited import as_built, check_same_model
+    from wgcc.bundle.emit import InitialValues, read_weights
     from wgcc.bundle.selftest import make_large_selftest
-    from wgcc.bundle.tuned import check_same_model
     from wgcc.compiler import compile_file
 
     again = compile_file(
@@ -230,7 +229,7 @@ def _large_selftest(bundle: Path, sizes: dict[str, int]) -> dict[str, Any] | Non
 def _on_web(stack: str, bundle: Path, device: str | None, profile: str | None) -> dict[str, Any]:
     """On WebGPU as the platform has it; with `device` wasm, the twin in JavaScript."""
     from wgcc.cli.commands.verify.stacks import run_on
-    from wgcc.paths import data_dir
+    from wgcc.files import data_dir
     from wgcc_runtime.device import uses_subgroups
 
     job = data_dir("runtime_js") / "stacks" / "selftest.js"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from wgcc.errors import WgError
-from wgcc.paths import data_dir
+from wgcc.files import data_dir
 
 PROGRAMS = {
     "node": ("node",),

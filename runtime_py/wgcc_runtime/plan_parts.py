@@ -1,0 +1,167 @@
+"""Parts of a plan: exchanged gradients, the vocabulary, loops of dispatches, limits of a device.
+
+Ranges of loops are nested or disjoint, and an outer one is listed before those inside it. Every
+browser grants WebGPU's default limits; a plan may require more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from wgcc_runtime.tables import table
+
+if TYPE_CHECKING:
+    from wgcc_runtime.plan import Entry, Plan, Repeat
+    from wgcc_runtime.tokens.tokens import Tokens
+
+# A part of a buffer: the buffer's number, the first byte, and the number of bytes.
+Region = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Before dispatch number `dispatch`, all gradients are stored and nothing has used them.
+
+    `outputs` (float scalars) and `state` are averaged after the call. If gradients cannot be
+    separated from updates, `why` says what prevents it.
+    """
+
+    dispatch: int
+    gradients: tuple[Region, ...]
+    outputs: tuple[str, ...]
+    state: tuple[str, ...]
+    why: str
+
+    @property
+    def bytes(self) -> int:
+        return sum(size for _, _, size in self.gradients)
+
+
+def read_exchange(spec: Mapping[str, Any]) -> Exchange:
+    return Exchange(
+        dispatch=spec.get("dispatch", 0),
+        gradients=tuple((g["buffer"], g["offset"], g["size"]) for g in spec.get("gradients", ())),
+        outputs=tuple(spec.get("outputs", ())),
+        state=tuple(spec.get("state", ())),
+        why=spec.get("why", ""),
+    )
+
+
+def check_exchange(plan: Plan, entry: Entry, refuse: Callable[[str, str], NoReturn]) -> None:
+    found, field = entry.exchange, f"entries.{entry.name}.exchange"
+    if found is None or (found.why and not found.gradients):
+        return
+    if found.why or not entry.training:
+        refuse(f"{field}.gradients", "is for entries that train and can be separated")
+    if not 0 < found.dispatch < len(entry.dispatches):
+        refuse(f"{field}.dispatch", f"is {found.dispatch}; there are {len(entry.dispatches)}")
+    if any(loop.first < found.dispatch < loop.end for loop in entry.repeats):
+        refuse(f"{field}.dispatch", f"is {found.dispatch}, which is inside a loop")
+    _check_gradients(plan, found, field, refuse)
+    for i, name in enumerate(found.outputs):
+        tensor = entry.outputs.get(name)
+        if tensor is None or not tensor.is_float or tensor.size != 1:
+            refuse(f"{field}.outputs[{i}]", f"is not an output of one float: {name}")
+    for i, name in enumerate(found.state):
+        if name not in entry.writes or not _is_float_state(plan, name):
+            refuse(f"{field}.state[{i}]", f"is not state of floats that the entry writes: {name}")
+
+
+def _is_float_state(plan: Plan, name: str) -> bool:
+    tensor = plan.tensors[name]
+    return tensor.role == "state" and tensor.is_float
+
+
+def _check_gradients(
+    plan: Plan, found: Exchange, field: str, refuse: Callable[[str, str], NoReturn]
+) -> None:
+    """Parts of buffers for gradients, in order and disjoint."""
+    if not found.gradients:
+        refuse(f"{field}.gradients", "is empty")
+    last = (-1, 0)
+    for i, (index, offset, size) in enumerate(found.gradients):
+        place = f"{field}.gradients[{i}]"
+        if index >= len(plan.buffers) or plan.buffers[index].role != "grads":
+            refuse(f"{place}.buffer", f"is {index}, which is no buffer of gradients")
+        if offset + size > plan.buffers[index].bytes:
+            refuse(place, f"ends at byte {offset + size} of {plan.buffers[index].bytes}")
+        if (index, offset) < last:
+            refuse(place, "overlaps the one before, or is not behind it")
+        last = (index, offset + size)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRecord:
+    """The file with a model's tokens; `size` is the highest id plus one.
+
+    `open` reads the file, where the plan is that of a bundle which was opened.
+    """
+
+    file: str
+    size: int
+    sha256: str
+    open: Callable[[], Tokens] | None = None
+
+
+def characters(model: Mapping[str, Any]) -> str:
+    """The character of each id, if ids are characters."""
+    vocab = model.get("vocab")
+    return vocab if isinstance(vocab, str) else ""
+
+
+def token_record(model: Mapping[str, Any]) -> TokenRecord | None:
+    vocab = model.get("vocab")
+    if not isinstance(vocab, dict):
+        return None
+    return TokenRecord(vocab["tokens"], vocab["size"], vocab["sha256"])
+
+
+# The round (from 1 on) and the number of rounds of each loop around a dispatch, outermost first.
+Rounds = tuple[tuple[int, int], ...]
+
+
+def run_order(entry: Entry) -> Iterator[tuple[int, Rounds]]:
+    """The number of each dispatch as one call runs them, and the rounds it is in."""
+    return _in_order(0, len(entry.dispatches), entry.repeats, ())
+
+
+def _in_order(
+    start: int, end: int, repeats: Sequence[Repeat], around: Rounds
+) -> Iterator[tuple[int, Rounds]]:
+    at, waiting = start, list(repeats)
+    while waiting:
+        loop = waiting.pop(0)
+        inner = [other for other in waiting if other.first < loop.end]
+        del waiting[: len(inner)]
+        yield from ((number, around) for number in range(at, loop.first))
+        for done in range(loop.rounds):
+            rounds = (*around, (done + 1, loop.rounds))
+            yield from _in_order(loop.first, loop.end, inner, rounds)
+        at = loop.end
+    yield from ((number, around) for number in range(at, end))
+
+
+def times_run(entry: Entry) -> list[int]:
+    """How often one call runs each dispatch."""
+    found = [1] * len(entry.dispatches)
+    for loop in entry.repeats:
+        for number in range(loop.first, loop.end):
+            found[number] *= loop.rounds
+    return found
+
+
+DEFAULT_LIMITS: dict[str, int] = table("webgpu_limits")
+
+
+def limits_of(plan: Plan) -> dict[str, int]:
+    """The limits to request for this plan: the defaults, raised where the plan needs more."""
+    return {name: _stronger(name, value, plan.limits) for name, value in DEFAULT_LIMITS.items()}
+
+
+def _stronger(name: str, default: int, wanted: Mapping[str, int]) -> int:
+    # A `min` limit is an alignment: the offsets of every plan are multiples of the default.
+    if name.startswith("min"):
+        return default
+    return max(default, wanted.get(name, 0))
