@@ -111,7 +111,7 @@ def load(
     context = Context(report, Span(Source("", ""), 0, 0), _base_scope())
     context.value = partial(value_of, context)
     if observe is not None:
-        context.value = partial(_observed, context, observe)
+        context.value = partial(_observe_value, context, observe)
     context.call = partial(call, context)
     loader = Loader(context, sizes)
     file = loader.load_root(root if isinstance(root, Source) else Path(root))
@@ -119,7 +119,7 @@ def load(
     return context, loader, file
 
 
-def _observed(context: Context, observe: Observe, expr: ast.Expr) -> AnyValue:
+def _observe_value(context: Context, observe: Observe, expr: ast.Expr) -> AnyValue:
     value = value_of(context, expr)
     observe(expr, value, context.scope)
     return value

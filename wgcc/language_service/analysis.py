@@ -19,7 +19,7 @@ from wgcc.elaborate.tracing.values import (
 )
 from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.ir.program import Program
-from wgcc.language_service.names import Names, find_names
+from wgcc.language_service.names import NameScope, find_names
 from wgcc.syntax import ast
 from wgcc.syntax.parser import parse
 
@@ -29,7 +29,7 @@ MOST_TYPES = 3
 
 @dataclass(slots=True)
 class Observation:
-    """What an expression was: its first value, and its types in all evaluations."""
+    """An expression as it was evaluated: its first value, and its types."""
 
     value: AnyValue
     types: list[str] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Analysis:
 
     source: Source
     tree: ast.File
-    names: Names
+    names: NameScope
     diagnostics: Diagnostics
     observations: dict[tuple[int, int], Observation] = field(default_factory=dict)
     programs: dict[str, Program] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Analysis:
 def analyse(source: Source) -> Analysis:
     """Check a program. Imports are looked for beside `source.name`, which is a path here."""
     tree = parse(source, Diagnostics())
-    analysis = Analysis(source, tree, Names(), Diagnostics())
+    analysis = Analysis(source, tree, NameScope(), Diagnostics())
     try:
         analysis.programs = check(source, analysis.diagnostics, observe=analysis.observe)
     except WgError as error:

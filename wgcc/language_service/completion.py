@@ -1,4 +1,4 @@
-"""What can be written at a place: names that are visible there, members, parameter paths."""
+"""Offers what can be written at a place: names that are visible there, members, parameter paths."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from wgcc.elaborate.tracing.values import AnyValue, LayerValue, ListValue, Tensor
 from wgcc.language_service.analysis import Analysis, type_of
 from wgcc.language_service.hover import describe_entry, describe_symbol
-from wgcc.language_service.names import LOCAL, Names, Symbol
+from wgcc.language_service.names import LOCAL, NameScope, Symbol
 from wgcc.language_service.reference import optimizer_settings, reference
 from wgcc.language_service.signatures import declaration_of
 from wgcc.ops.optimizers import OPTIMIZERS
@@ -51,7 +51,7 @@ def complete(analysis: Analysis, offset: int) -> list[Completion]:
 
 
 def _visible(analysis: Analysis, offset: int) -> Iterator[Completion]:
-    scope: Names | None = analysis.names.at(offset)
+    scope: NameScope | None = analysis.names.at(offset)
     while scope is not None:
         yield from map(_of_symbol, scope.symbols.values())
         scope = scope.outer
@@ -79,7 +79,7 @@ def _settings(before: str) -> Iterator[Completion]:
 
 
 def _paths(analysis: Analysis) -> Iterator[Completion]:
-    """Inside a string: parameters, for `over "…"` and `group "…"`."""
+    """Parameters, to be selected by `over "…"` and `group "…"`."""
     for program in analysis.programs.values():
         for name, tensor in program.params.items():
             yield Completion(name, "path", str(tensor.type))
@@ -104,7 +104,7 @@ def _members(analysis: Analysis, name: str, offset: int) -> Iterator[Completion]
 
 
 def _value_of(analysis: Analysis, name: str, offset: int) -> AnyValue | None:
-    """What the checker saw for a name, at the nearest place before this one."""
+    """The value that the checker saw for a name, at the nearest place."""
     text = analysis.source.text
     places = sorted(analysis.observations, key=lambda key: abs(key[0] - offset))
     for start, end in places:

@@ -1,4 +1,4 @@
-"""What is at a place: its type, its declaration, its documentation, PyTorch's counterpart."""
+"""Describes what is at a place: its type, its declaration, its documentation, PyTorch's counterpart."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def hover(analysis: Analysis, offset: int) -> Hover | None:
     token = word_at(analysis.source.text, offset)
     if token is None:
         return None
-    parts = [*_declared(analysis, offset), *_typed(analysis, token)]
+    parts = [*_declaration(analysis, offset), *_types(analysis, token)]
     entry = reference().get(token.text)
     if entry is not None and analysis.names.used_at(offset) is None:
         parts += describe_entry(entry)
@@ -57,14 +57,14 @@ def describe_symbol(symbol: Symbol) -> list[str]:
     return [_code(declaration_of(symbol)), *([doc] if doc else [])]
 
 
-def _declared(analysis: Analysis, offset: int) -> list[str]:
+def _declaration(analysis: Analysis, offset: int) -> list[str]:
     use = analysis.names.used_at(offset)
     if use is None or use[0].kind == LOCAL:
         return []
     return describe_symbol(use[0])
 
 
-def _typed(analysis: Analysis, token: Token) -> list[str]:
+def _types(analysis: Analysis, token: Token) -> list[str]:
     """The types of a word that is an expression, or a name that is assigned: `x: f32[B, D]`."""
     seen = analysis.observations.get((token.start, token.end))
     types = seen.types if seen is not None else []

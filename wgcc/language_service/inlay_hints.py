@@ -25,7 +25,7 @@ def inlay_hints(analysis: Analysis, start: int, end: int) -> list[InlayHint]:
 
 
 def bound_types(analysis: Analysis) -> Iterator[tuple[ast.Name, str]]:
-    """Names that are assigned, with the types that they get there."""
+    """NameScope that are assigned, with the types that they get there."""
     for node in walk(analysis.tree):
         if not isinstance(node, ast.Bind) or node.type is not None:
             continue
@@ -35,10 +35,10 @@ def bound_types(analysis: Analysis) -> Iterator[tuple[ast.Name, str]]:
                 if seen is not None and isinstance(target, ast.Name) and _is_shown(seen.value):
                     yield target, seen.types[0]
         elif len(node.values) == 1:
-            yield from _unpacked(analysis, node)
+            yield from _unpack(analysis, node)
 
 
-def _unpacked(analysis: Analysis, node: ast.Bind) -> Iterator[tuple[ast.Name, str]]:
+def _unpack(analysis: Analysis, node: ast.Bind) -> Iterator[tuple[ast.Name, str]]:
     """`a, b = split(x, 2)`: the parts of one type `(f32[2], f32[2])`."""
     seen = analysis.at(node.values[0])
     items = seen.value.items if seen and isinstance(seen.value, (TupleValue, ListValue)) else ()

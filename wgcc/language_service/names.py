@@ -1,4 +1,4 @@
-"""Which names a file defines, and where each of them is used.
+"""Finds the names that a file defines, and where each of them is used.
 
 Scopes are those of the language: the file, a layer or model, a function or entry. What `x.name`
 means depends on what `x` is, which the checker saw.
@@ -34,30 +34,30 @@ class Symbol:
     kind: str
     node: ast.Syntax
     place: Span
-    scope: Names
+    scope: NameScope
     uses: list[Span] = field(default_factory=list)
     # What is defined inside it.
-    members: Names | None = None
+    members: NameScope | None = None
 
 
 @dataclass(slots=True, eq=False)
-class Names:
+class NameScope:
     """The names of one scope, which is the text of `span`; names of `outer` are visible, too."""
 
-    outer: Names | None = None
+    outer: NameScope | None = None
     span: Span | None = None
     symbols: dict[str, Symbol] = field(default_factory=dict)
-    inner: list[Names] = field(default_factory=list)
+    inner: list[NameScope] = field(default_factory=list)
 
     def find(self, name: str) -> Symbol | None:
-        scope: Names | None = self
+        scope: NameScope | None = self
         while scope is not None:
             if name in scope.symbols:
                 return scope.symbols[name]
             scope = scope.outer
         return None
 
-    def at(self, offset: int) -> Names:
+    def at(self, offset: int) -> NameScope:
         """The innermost scope at a place."""
         for scope in self.inner:
             if scope.span is not None and scope.span.start <= offset <= scope.span.end:
@@ -77,8 +77,8 @@ class Names:
         return None
 
 
-def find_names(tree: ast.File, values: Values) -> Names:
-    names = Names(span=tree.span)
+def find_names(tree: ast.File, values: Values) -> NameScope:
+    names = NameScope(span=tree.span)
     finder = _Finder(values)
     for item in tree.items:
         finder.declare(item, names)
@@ -93,11 +93,11 @@ class _Finder:
     def __init__(self, values: Values) -> None:
         self.values = values
         # By the place of their names, because the checker has a tree of its own.
-        self.layers: dict[int, Names] = {}
+        self.layers: dict[int, NameScope] = {}
         self.members: list[ast.Member] = []
 
     def define(
-        self, name: ast.Identifier | ast.Name, kind: str, node: ast.Syntax, scope: Names
+        self, name: ast.Identifier | ast.Name, kind: str, node: ast.Syntax, scope: NameScope
     ) -> Symbol:
         known = scope.symbols.get(name.text)
         if known is None:
@@ -106,13 +106,13 @@ class _Finder:
         known.uses.append(name.span)
         return known
 
-    def use(self, name: ast.Identifier | ast.Name, scope: Names) -> Symbol | None:
+    def use(self, name: ast.Identifier | ast.Name, scope: NameScope) -> Symbol | None:
         symbol = scope.find(name.text)
         if symbol is not None:
             symbol.uses.append(name.span)
         return symbol
 
-    def declare(self, node: Any, scope: Names) -> None:
+    def declare(self, node: Any, scope: NameScope) -> None:
         """Items and members are visible in their whole scope, also above their line."""
         if isinstance(node, ast.Dims):
             for dim in node.dims:
@@ -124,13 +124,13 @@ class _Finder:
             self.define(node.name, ENTRY if node.is_entry else FUNCTION, node, scope)
         elif isinstance(node, ast.Layer):
             symbol = self.define(node.name, MODEL if node.is_model else LAYER, node, scope)
-            symbol.members = Names(scope, node.span)
+            symbol.members = NameScope(scope, node.span)
             scope.inner.append(symbol.members)
             self.layers[node.name.span.start] = symbol.members
         elif (kind := _DECLARATIONS.get(type(node))) is not None:
             self.define(node.name, kind, node, scope)
 
-    def visit(self, node: Any, scope: Names) -> None:
+    def visit(self, node: Any, scope: NameScope) -> None:
         """Find the uses in a node; what it declares for itself is in a scope of its own."""
         rule = _RULES.get(type(node))
         if rule is not None:
@@ -138,7 +138,7 @@ class _Finder:
         else:
             self.visit_parts(node, scope)
 
-    def visit_parts(self, node: ast.Syntax, scope: Names) -> None:
+    def visit_parts(self, node: ast.Syntax, scope: NameScope) -> None:
         kind: Any = type(node)
         for name in field_names(kind):
             part = getattr(node, name)
@@ -146,15 +146,15 @@ class _Finder:
                 if isinstance(piece, ast.Syntax):
                     self.visit(piece, scope)
 
-    def name(self, node: ast.Name, scope: Names) -> None:
+    def name(self, node: ast.Name, scope: NameScope) -> None:
         self.use(node, scope)
 
-    def type(self, node: ast.TypeExpr, scope: Names) -> None:
+    def type(self, node: ast.TypeExpr, scope: NameScope) -> None:
         self.use(node.name, scope)
         for dim in node.dims:
             self.visit(dim, scope)
 
-    def layer(self, node: ast.Layer, scope: Names) -> None:
+    def layer(self, node: ast.Layer, scope: NameScope) -> None:
         inside = self.layers[node.name.span.start]
         for size in node.sizes:
             self.define(size, SIZE, size, inside)
@@ -164,15 +164,15 @@ class _Finder:
         for member in node.members:
             self.visit(member, inside)
 
-    def options(self, values: Iterable[ast.ValueParam], scope: Names) -> None:
+    def options(self, values: Iterable[ast.ValueParam], scope: NameScope) -> None:
         for value in values:
             self.define(value.name, OPTION, value, scope)
             for part in (value.kind, value.default):
                 if isinstance(part, ast.Syntax):
                     self.visit(part, scope)
 
-    def function(self, node: ast.Function, scope: Names) -> None:
-        inside = Names(scope, node.span)
+    def function(self, node: ast.Function, scope: NameScope) -> None:
+        inside = NameScope(scope, node.span)
         scope.inner.append(inside)
         scope.symbols[node.name.text].members = inside
         for size in node.sizes:
@@ -184,42 +184,42 @@ class _Finder:
             self.use(name, inside)
         self.visit(node.body, inside)
         if node.gradient is not None:
-            gradient = Names(inside, node.gradient.span)
+            gradient = NameScope(inside, node.gradient.span)
             inside.inner.append(gradient)
             for name in node.gradient.names:
                 self.define(name, LOCAL, name, gradient)
             self.visit(node.gradient.body, gradient)
 
-    def test(self, node: ast.Test, scope: Names) -> None:
-        inside = Names(scope, node.span)
+    def test(self, node: ast.Test, scope: NameScope) -> None:
+        inside = NameScope(scope, node.span)
         scope.inner.append(inside)
         self.visit(node.body, inside)
 
-    def submodule(self, node: ast.Submodule, scope: Names) -> None:
+    def submodule(self, node: ast.Submodule, scope: NameScope) -> None:
         inside = scope
         if node.list_size is not None:
             self.visit(node.list_size.count, scope)
             if node.list_size.variable is not None:
-                inside = Names(scope, node.span)
+                inside = NameScope(scope, node.span)
                 scope.inner.append(inside)
                 self.define(node.list_size.variable, LOCAL, node.list_size, inside)
         self.visit(node.constructor, inside)
         if node.guard is not None:
             self.visit(node.guard, inside)
 
-    def constructor(self, node: ast.Constructor, scope: Names) -> None:
+    def constructor(self, node: ast.Constructor, scope: NameScope) -> None:
         layer = self.use(node.path[0], scope)
         for size in node.sizes or ():
             self.visit(size, scope)
         self.arguments(node.arguments or (), layer, scope)
 
-    def call(self, node: ast.Call, scope: Names) -> None:
+    def call(self, node: ast.Call, scope: NameScope) -> None:
         self.visit(node.function, scope)
         named = node.function if isinstance(node.function, ast.Name) else None
         self.arguments(node.arguments, scope.find(named.text) if named else None, scope)
 
     def arguments(
-        self, arguments: Iterable[ast.Argument], called: Symbol | None, scope: Names
+        self, arguments: Iterable[ast.Argument], called: Symbol | None, scope: NameScope
     ) -> None:
         """A named argument is a use of the parameter that it is given for."""
         for argument in arguments:
@@ -229,7 +229,7 @@ class _Finder:
                     option.uses.append(argument.name.span)
             self.visit(argument.value, scope)
 
-    def bind(self, node: ast.Bind, scope: Names) -> None:
+    def bind(self, node: ast.Bind, scope: NameScope) -> None:
         for value in node.values:
             self.visit(value, scope)
         if node.type is not None:
@@ -237,7 +237,7 @@ class _Finder:
         for target in node.targets:
             self.target(target, node, scope)
 
-    def target(self, target: ast.Expr, node: ast.Bind, scope: Names) -> None:
+    def target(self, target: ast.Expr, node: ast.Bind, scope: NameScope) -> None:
         if isinstance(target, ast.TupleExpr):
             for item in target.items:
                 self.target(item, node, scope)
@@ -246,14 +246,14 @@ class _Finder:
         else:
             self.visit(target, scope)
 
-    def loop(self, node: ast.For, scope: Names) -> None:
+    def loop(self, node: ast.For, scope: NameScope) -> None:
         self.visit(node.iterable, scope)
         for name in (node.index, node.item):
             if name is not None:
                 self.define(name, LOCAL, node, scope)
         self.visit(node.body, scope)
 
-    def member(self, node: ast.Member, scope: Names) -> None:
+    def member(self, node: ast.Member, scope: NameScope) -> None:
         self.visit(node.value, scope)
         self.members.append(node)
 
@@ -263,7 +263,7 @@ class _Finder:
         if symbol is not None:
             symbol.uses.append(node.name.span)
 
-    def layer_of(self, node: ast.Expr) -> Names | None:
+    def layer_of(self, node: ast.Expr) -> NameScope | None:
         """The scope of the layer that an expression is, if this file defines it."""
         value = self.values.get((node.span.start, node.span.end))
         if isinstance(value, ListValue) and value.items:

@@ -24,7 +24,7 @@ from wgcc.language_service.names import (
     SIZE,
     STATE,
     SUBMODULE,
-    Names,
+    NameScope,
 )
 from wgcc.language_service.reference import reference
 from wgcc.language_service.signatures import declaration_of
@@ -61,7 +61,7 @@ def outline(analysis: Analysis) -> list[OutlineItem]:
     return sorted(items, key=lambda item: item.span.start)
 
 
-def _outline(names: Names) -> Iterator[OutlineItem]:
+def _outline(names: NameScope) -> Iterator[OutlineItem]:
     for symbol in names.symbols.values():
         if symbol.kind in (LOCAL, IMPORT):
             continue

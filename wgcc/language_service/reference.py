@@ -1,4 +1,4 @@
-"""What the language's own pages say about built-ins, standard layers and optimizer settings.
+"""Documentation of built-ins, standard layers and optimizer settings, from the language's pages.
 
 The tables of `grammar/README.md` and `grammar/DEFAULTS.md` are compared with the compiler by the
 tests, so they are its documentation here, too.

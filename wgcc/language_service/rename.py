@@ -23,16 +23,16 @@ class CannotRename(Exception):
 
 
 def definition(analysis: Analysis, offset: int) -> Span | None:
-    """Where the name at a place is defined, also in another file or in the library."""
+    """The definition of the name at a place, also in another file or in the library."""
     use = analysis.names.used_at(offset)
     if use is not None and use[0].kind != IMPORT:
         return use[0].place
     word = word_at(analysis.source.text, offset)
-    return _defined_elsewhere(analysis, word.text) if word is not None else None
+    return _find_elsewhere(analysis, word.text) if word is not None else None
 
 
-def _defined_elsewhere(analysis: Analysis, name: str) -> Span | None:
-    """In a file that this one imports, or in the library."""
+def _find_elsewhere(analysis: Analysis, name: str) -> Span | None:
+    """Looks in the files that this one imports, then in the library."""
     root = Path(analysis.source.path)
     imports = (ast.ImportNames, ast.ImportModule)
     paths = [item.path.value for item in analysis.tree.items if isinstance(item, imports)]
@@ -56,7 +56,7 @@ def path_of(source: Source, root: Path) -> Path:
 
 def references(analysis: Analysis, offset: int) -> list[Span]:
     use = analysis.names.used_at(offset)
-    return _sorted_uses(use[0]) if use is not None else []
+    return _uses_in_order(use[0]) if use is not None else []
 
 
 def rename(analysis: Analysis, offset: int, new: str) -> list[Edit]:
@@ -71,7 +71,7 @@ def rename(analysis: Analysis, offset: int, new: str) -> list[Edit]:
     if symbol.scope.find(new) is not None:
         raise CannotRename(f"`{new}` is defined already")
     _refuse_selectors(analysis, symbol)
-    edits = [(span, new) for span in _sorted_uses(symbol)]
+    edits = [(span, new) for span in _uses_in_order(symbol)]
     source = analysis.source
     after = analyse(Source(source.name, apply_edits(source.text, edits), source.path))
     if len(after.diagnostics.items) > len(analysis.diagnostics.items):
@@ -89,6 +89,6 @@ def _refuse_selectors(analysis: Analysis, symbol: Symbol) -> None:
                 raise CannotRename(f"{text}: change that by hand first")
 
 
-def _sorted_uses(symbol: Symbol) -> list[Span]:
+def _uses_in_order(symbol: Symbol) -> list[Span]:
     places = {(span.start, span.end): span for span in symbol.uses}
     return [places[key] for key in sorted(places)]

@@ -47,7 +47,7 @@ def declaration_of(symbol: Symbol) -> str:
 
 
 def signature_help(analysis: Analysis, offset: int) -> SignatureHelp | None:
-    """For the innermost call, constructor or list of sizes around a place."""
+    """Helps with the innermost call, constructor or list of sizes around a place."""
     call = open_call(analysis.source, offset)
     if call is None:
         return None
@@ -94,7 +94,7 @@ def _name_before(tokens: list[Token], index: int) -> Token | None:
 
 
 def parameters_of(signature: str, bracket: str) -> tuple[str, ...]:
-    """What a signature has in its first `(` or `[`."""
+    """The parameters in the first `(` or `[` of a signature."""
     start = signature.find(bracket)
     if start < 0:
         return ()

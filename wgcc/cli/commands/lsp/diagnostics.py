@@ -8,7 +8,7 @@ from pathlib import Path
 from lsprotocol import types
 
 from wgcc.cli.commands.lsp.documents import Document
-from wgcc.cli.commands.lsp.positions import Positions
+from wgcc.cli.commands.lsp.positions import PositionCodec
 from wgcc.errors import Diagnostic, Help
 from wgcc.language_service.fixes import Edit, chosen_edits
 from wgcc.syntax import ast
@@ -22,7 +22,7 @@ UNUSED = "WG09"
 
 
 def diagnostics(document: Document) -> list[types.Diagnostic]:
-    found = [_converted(document, item) for item in document.analysis.diagnostics]
+    found = [_convert(document, item) for item in document.analysis.diagnostics]
     if document.analysis.problem:
         start = document.positions.range(0, 0)
         found.append(types.Diagnostic(start, document.analysis.problem, source="wgcc"))
@@ -35,7 +35,7 @@ def code_actions(document: Document, asked: types.Range) -> list[types.CodeActio
         types.CodeAction(
             _title(help_),
             kind=types.CodeActionKind.QuickFix,
-            diagnostics=[_converted(document, item)],
+            diagnostics=[_convert(document, item)],
             edit=workspace_edit(document, list(help_.edits)),
         )
         for item in document.analysis.diagnostics
@@ -61,7 +61,7 @@ def _fix_all(document: Document) -> Iterator[types.CodeAction]:
         )
 
 
-def _converted(document: Document, item: Diagnostic) -> types.Diagnostic:
+def _convert(document: Document, item: Diagnostic) -> types.Diagnostic:
     advice = [*item.notes, *(f"help: {help_.text}" for help_ in item.helps if help_.text)]
     where = "" if _is_here(document, item) else f"{item.span.source.path}:{item.span.line}: "
     label = f" ({item.label})" if item.label else ""
@@ -75,7 +75,7 @@ def _converted(document: Document, item: Diagnostic) -> types.Diagnostic:
         related_information=[
             types.DiagnosticRelatedInformation(
                 types.Location(
-                    _uri(document, span.source.path), Positions(span.source, "utf-16").of(span)
+                    _uri(document, span.source.path), PositionCodec(span.source, "utf-16").of(span)
                 ),
                 text,
             )

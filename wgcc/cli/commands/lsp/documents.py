@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
-from wgcc.cli.commands.lsp.positions import Positions
+from wgcc.cli.commands.lsp.positions import PositionCodec
 from wgcc.errors import Source
 from wgcc.language_service.analysis import Analysis, analyse
 
@@ -16,7 +16,7 @@ from wgcc.language_service.analysis import Analysis, analyse
 class Document:
     uri: str
     analysis: Analysis
-    positions: Positions
+    positions: PositionCodec
 
 
 class Documents:
@@ -39,7 +39,7 @@ class Documents:
         source = self.source(uri)
         text, document = self._checked.get(uri, ("", None))
         if document is None or text != source.text:
-            document = Document(uri, analyse(source), Positions(source, self.units))
+            document = Document(uri, analyse(source), PositionCodec(source, self.units))
             self._checked[uri] = source.text, document
         return document
 

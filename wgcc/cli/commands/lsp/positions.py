@@ -7,7 +7,7 @@ from lsprotocol import types
 from wgcc.errors import Source, Span
 
 
-class Positions:
+class PositionCodec:
     """`units` is `utf-16` unless editor and server agreed on another encoding."""
 
     def __init__(self, source: Source, units: str) -> None:

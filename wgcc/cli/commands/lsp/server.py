@@ -22,7 +22,7 @@ from wgcc.cli.commands.lsp.kinds import (
     SYMBOL_KINDS,
     TOKEN_LEGEND,
 )
-from wgcc.cli.commands.lsp.positions import Positions
+from wgcc.cli.commands.lsp.positions import PositionCodec
 from wgcc.errors import Diagnostics, Span
 from wgcc.language_service import completion, hover, inlay_hints, outline, rename, signatures
 from wgcc.language_service.layout import format_source
@@ -30,7 +30,7 @@ from wgcc.language_service.layout import format_source
 # Seconds without typing before a text is checked.
 PAUSE = 0.1
 
-Request = Callable[["Session", Any], Any]
+Request = Callable[["EditorSession", Any], Any]
 
 
 def make_server() -> LanguageServer:
@@ -40,14 +40,14 @@ def make_server() -> LanguageServer:
         text_document_sync_kind=types.TextDocumentSyncKind.Full,
         protocol_cls=Protocol,
     )
-    session = Session(server)
+    session = EditorSession(server)
     for method, options, request in REQUESTS:
         register = server.feature(method, options) if options else server.feature(method)
-        register(_bound(session, request))
+        register(_bind(session, request))
     return server
 
 
-def _bound(session: Session, request: Request) -> Callable[[Any], Any]:
+def _bind(session: EditorSession, request: Request) -> Callable[[Any], Any]:
     def handler(params: Any) -> Any:
         return request(session, params)
 
@@ -66,7 +66,7 @@ class Protocol(LanguageServerProtocol):
             raise
 
 
-class Session:
+class EditorSession:
     """One editor: its documents, and the checks that wait for a pause in its typing."""
 
     def __init__(self, server: LanguageServer) -> None:
@@ -96,33 +96,33 @@ class Session:
         self.server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found))
 
 
-def did_open(session: Session, params: types.DidOpenTextDocumentParams) -> None:
+def did_open(session: EditorSession, params: types.DidOpenTextDocumentParams) -> None:
     session.check_soon(params.text_document.uri, 0)
 
 
-def did_change(session: Session, params: types.DidChangeTextDocumentParams) -> None:
+def did_change(session: EditorSession, params: types.DidChangeTextDocumentParams) -> None:
     session.check_soon(params.text_document.uri, PAUSE)
 
 
-def did_save(session: Session, params: types.DidSaveTextDocumentParams) -> None:
+def did_save(session: EditorSession, params: types.DidSaveTextDocumentParams) -> None:
     session.documents.check_again()
     for uri in session.server.workspace.text_documents:
         session.check_soon(uri, 0)
 
 
-def did_close(session: Session, params: types.DidCloseTextDocumentParams) -> None:
+def did_close(session: EditorSession, params: types.DidCloseTextDocumentParams) -> None:
     session.forget(params.text_document.uri)
     session.documents.close(params.text_document.uri)
 
 
 def pull_diagnostics(
-    session: Session, params: types.DocumentDiagnosticParams
+    session: EditorSession, params: types.DocumentDiagnosticParams
 ) -> types.RelatedFullDocumentDiagnosticReport:
     document = session.documents.get(params.text_document.uri)
     return types.RelatedFullDocumentDiagnosticReport(diagnostics(document))
 
 
-def show_hover(session: Session, params: types.HoverParams) -> types.Hover | None:
+def show_hover(session: EditorSession, params: types.HoverParams) -> types.Hover | None:
     document, offset = session.locate(params)
     found = hover.hover(document.analysis, offset)
     if found is None:
@@ -130,7 +130,9 @@ def show_hover(session: Session, params: types.HoverParams) -> types.Hover | Non
     return types.Hover(_markdown(found.markdown), document.positions.of(found.span))
 
 
-def show_inlay_hints(session: Session, params: types.InlayHintParams) -> list[types.InlayHint]:
+def show_inlay_hints(
+    session: EditorSession, params: types.InlayHintParams
+) -> list[types.InlayHint]:
     document = session.documents.get(params.text_document.uri)
     start, end = (document.positions.offset(at) for at in (params.range.start, params.range.end))
     return [
@@ -144,7 +146,7 @@ def show_inlay_hints(session: Session, params: types.InlayHintParams) -> list[ty
     ]
 
 
-def complete(session: Session, params: types.CompletionParams) -> list[types.CompletionItem]:
+def complete(session: EditorSession, params: types.CompletionParams) -> list[types.CompletionItem]:
     document, offset = session.locate(params)
     return [
         types.CompletionItem(
@@ -159,7 +161,7 @@ def complete(session: Session, params: types.CompletionParams) -> list[types.Com
 
 
 def help_with_signature(
-    session: Session, params: types.SignatureHelpParams
+    session: EditorSession, params: types.SignatureHelpParams
 ) -> types.SignatureHelp | None:
     document, offset = session.locate(params)
     found = signatures.signature_help(document.analysis, offset)
@@ -171,33 +173,35 @@ def help_with_signature(
     return types.SignatureHelp([information], 0, found.active)
 
 
-def go_to_definition(session: Session, params: types.DefinitionParams) -> types.Location | None:
+def go_to_definition(
+    session: EditorSession, params: types.DefinitionParams
+) -> types.Location | None:
     document, offset = session.locate(params)
     span = rename.definition(document.analysis, offset)
     return _location(session, document, span) if span is not None else None
 
 
-def find_references(session: Session, params: types.ReferenceParams) -> list[types.Location]:
+def find_references(session: EditorSession, params: types.ReferenceParams) -> list[types.Location]:
     document, offset = session.locate(params)
     spans = rename.references(document.analysis, offset)
     return [_location(session, document, span) for span in spans]
 
 
 def highlight(
-    session: Session, params: types.DocumentHighlightParams
+    session: EditorSession, params: types.DocumentHighlightParams
 ) -> list[types.DocumentHighlight]:
     document, offset = session.locate(params)
     spans = rename.references(document.analysis, offset)
     return [types.DocumentHighlight(document.positions.of(span)) for span in spans]
 
 
-def prepare_rename(session: Session, params: types.PrepareRenameParams) -> types.Range | None:
+def prepare_rename(session: EditorSession, params: types.PrepareRenameParams) -> types.Range | None:
     document, offset = session.locate(params)
     use = document.analysis.names.used_at(offset)
     return document.positions.of(use[1]) if use is not None else None
 
 
-def rename_symbol(session: Session, params: types.RenameParams) -> types.WorkspaceEdit:
+def rename_symbol(session: EditorSession, params: types.RenameParams) -> types.WorkspaceEdit:
     document, offset = session.locate(params)
     try:
         edits = rename.rename(document.analysis, offset, params.new_name)
@@ -208,14 +212,16 @@ def rename_symbol(session: Session, params: types.RenameParams) -> types.Workspa
 
 
 def list_symbols(
-    session: Session, params: types.DocumentSymbolParams
+    session: EditorSession, params: types.DocumentSymbolParams
 ) -> list[types.DocumentSymbol]:
     document = session.documents.get(params.text_document.uri)
     items = outline.outline(document.analysis)
     return [_symbol(document.positions, item) for item in items]
 
 
-def list_folds(session: Session, params: types.FoldingRangeParams) -> list[types.FoldingRange]:
+def list_folds(
+    session: EditorSession, params: types.FoldingRangeParams
+) -> list[types.FoldingRange]:
     document = session.documents.get(params.text_document.uri)
     return [
         types.FoldingRange(first, last, kind=types.FoldingRangeKind(kind))
@@ -223,7 +229,7 @@ def list_folds(session: Session, params: types.FoldingRangeParams) -> list[types
     ]
 
 
-def list_tokens(session: Session, params: types.SemanticTokensParams) -> types.SemanticTokens:
+def list_tokens(session: EditorSession, params: types.SemanticTokensParams) -> types.SemanticTokens:
     """Each token relative to the one before: lines, columns, length, type, modifiers."""
     document = session.documents.get(params.text_document.uri)
     data: list[int] = []
@@ -237,33 +243,37 @@ def list_tokens(session: Session, params: types.SemanticTokensParams) -> types.S
     return types.SemanticTokens(data)
 
 
-def list_code_actions(session: Session, params: types.CodeActionParams) -> list[types.CodeAction]:
+def list_code_actions(
+    session: EditorSession, params: types.CodeActionParams
+) -> list[types.CodeAction]:
     return code_actions(session.documents.get(params.text_document.uri), params.range)
 
 
 def format_document(
-    session: Session, params: types.DocumentFormattingParams
+    session: EditorSession, params: types.DocumentFormattingParams
 ) -> list[types.TextEdit]:
     source = session.documents.source(params.text_document.uri)
     text = format_source(source, Diagnostics())
     if text is None or text == source.text:
         return []
-    return [types.TextEdit(Positions(source, session.documents.units).whole(), text)]
+    return [types.TextEdit(PositionCodec(source, session.documents.units).whole(), text)]
 
 
 def _markdown(text: str) -> types.MarkupContent:
     return types.MarkupContent(types.MarkupKind.Markdown, text)
 
 
-def _location(session: Session, document: Document, span: Span) -> types.Location:
-    """In the document itself, in a file that it imports, or in the library."""
+def _location(session: EditorSession, document: Document, span: Span) -> types.Location:
+    """A place in the document itself, in a file that it imports, or in the library."""
     if span.source.text == document.analysis.source.text:
         return types.Location(document.uri, document.positions.of(span))
     path = rename.path_of(span.source, Path(document.analysis.source.path))
-    return types.Location(path.as_uri(), Positions(span.source, session.documents.units).of(span))
+    return types.Location(
+        path.as_uri(), PositionCodec(span.source, session.documents.units).of(span)
+    )
 
 
-def _symbol(positions: Positions, item: outline.OutlineItem) -> types.DocumentSymbol:
+def _symbol(positions: PositionCodec, item: outline.OutlineItem) -> types.DocumentSymbol:
     return types.DocumentSymbol(
         item.name or "test",
         SYMBOL_KINDS.get(item.kind, types.SymbolKind.Variable),
