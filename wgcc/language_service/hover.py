@@ -1,4 +1,4 @@
-"""Describes what is at a place: its type, its declaration, its documentation, PyTorch's counterpart."""
+"""Describes what is at a place: type, declaration, documentation, PyTorch's counterpart."""
 
 from __future__ import annotations
 
