@@ -7,9 +7,11 @@ so are results. Each thread has four rows of both: so few that all it keeps fits
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 
+from wgcc.ir.places import ceil_div
+from wgcc.kernel.build import take_several
 from wgcc.schedule.codegen.limits import GOOD_ITERATIONS, grid_of, thread_index
 from wgcc.schedule.kernel import (
     MAX_WORKGROUP_BYTES,
@@ -59,7 +61,7 @@ class Shape:
 
     def columns(self, vectors: int) -> int:
         """Vectors of a row that each thread has."""
-        return -(-vectors // self.across)
+        return ceil_div(vectors, self.across)
 
     def part(self, vectors: int) -> int:
         """How many rows of so many vectors are shared at a time to be added up."""
@@ -100,7 +102,7 @@ class Shape:
         total = 1 + _rounds(self.across if loop.joins else TILE * STATS / self.threads, times)
         for vectors in loop.products:
             loads = self._loads(OWN * self.chunk, times)
-            chunks = -(-vectors // self.chunk)
+            chunks = ceil_div(vectors, self.chunk)
             total += chunks * (loads + _rounds(self.chunk, times)) + _outer(chunks)
         for vectors in loop.sums:
             part = self.part(vectors)
@@ -164,14 +166,14 @@ def launch_tiles(
     memory: tuple[WorkgroupVariable, ...] = (),
 ) -> Launch:
     """A workgroup for every `OWN` rows (or keys) of each problem."""
-    grid = grid_of(sizes.pairs * -(-loop.length // OWN))
-    tiles = -(-loop.steps // TILE) + 1
+    grid = grid_of(sizes.pairs * ceil_div(loop.length, OWN))
+    tiles = ceil_div(loop.steps, TILE) + 1
     times = 1
     while times < MAX_UNROLLED and tiles * shape.work(loop, times) > GOOD_ITERATIONS:
         times *= 2
     halves = access.context.halves
     constants = {**sizes.constants(), **shape.constants(loop), "UNROLLED": times}
-    launch = access.context.launch(
+    return access.context.launch(
         template,
         access.emitter,
         constants=constants,
@@ -184,11 +186,12 @@ def launch_tiles(
             "f32_tile": "row_tile" if halves else "own_tile",
             **page_of(template, constants, flags.get("makes_stats", False)),
         },
+        variant=lambda body: take_several(body, "ic", times),
+        iterations=tiles * shape.work(loop, times),
         workgroup=(shape.threads, 1, 1),
         grid=grid,
         shared=(*_areas(flags["moving"], halves), *memory),
     )
-    return replace(launch, iterations=tiles * shape.work(loop, times))
 
 
 def _areas(moving: bool, halves: bool) -> tuple[WorkgroupVariable, ...]:
@@ -228,7 +231,7 @@ def launch_one_row(access: Access, sizes: Sizes, keys: int, flags: Mapping[str, 
         values={**flags, **_row_page(shape, sizes)},
         workgroup=(threads, 1, 1),
         grid=grid,
-        iterations=(-(-keys // threads) + 1) * (shape["PARTS"] + 2 * shape["SPREAD"] + 1)
+        iterations=(ceil_div(keys, threads) + 1) * (shape["PARTS"] + 2 * shape["SPREAD"] + 1)
         + 3 * threads,
         shared=shared,
     )
@@ -261,8 +264,8 @@ def _row_shape(sizes: Sizes, threads: int, parts: int) -> dict[str, int]:
     spread = min(MOST_SPREAD, 1 << (sizes.width_4 - 1).bit_length())
     return {
         **{"THREADS": threads, "PARTS": parts, "PART_STRIDE": _odd(parts), "SPREAD": spread},
-        **{"GROUPS": threads // spread, "PART_VEC4": -(-sizes.inner_4 // parts)},
-        "WIDTH_COLUMNS": -(-sizes.width_4 // spread),
+        **{"GROUPS": threads // spread, "PART_VEC4": ceil_div(sizes.inner_4, parts)},
+        "WIDTH_COLUMNS": ceil_div(sizes.width_4, spread),
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import FLOATS, Node, Value
+from wgcc.ir.places import ceil_div
 from wgcc.kernel.rewrite.substitute import Filling
 from wgcc.kernel.tree import Declaration, Module, Statement
 from wgcc.passes.dataflow import moves
@@ -13,8 +14,8 @@ from wgcc.schedule.codegen.bindings import Bindings, Parts
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.limits import grid_of, thread_index
 from wgcc.schedule.kernel import GPU, Kernel, Launch, Place, WorkgroupVariable
+from wgcc.schedule.kernels.copies import Span
 from wgcc.schedule.kernels.render import page
-from wgcc.schedule.layout import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +85,15 @@ class Context:
         holes: Mapping[str, Filling] | None = None,
         values: Mapping[str, object] | None = None,
         functions: Sequence[Declaration] = (),
+        variant: Callable[[Module], Module] | None = None,
         iterations: int = 0,
         shared: tuple[WorkgroupVariable, ...] = (),
         family: str = "",
     ) -> Launch:
         """A launch whose bindings come in the order that the first launch of the group fixed.
 
-        `values` are names, flags and lists of the page, `holes` the trees that it leaves open.
+        `values` are names, flags and lists of the page, `holes` the trees that it leaves open;
+        `variant` rewrites the page.
         """
         bindings = emitter.bindings
         if not self.order:
@@ -98,6 +101,7 @@ class Context:
         declared = dict(zip(bindings.regions(), bindings.declared(), strict=True))
         assert set(declared) == set(self.order), "launches of one group must touch the same memory"
         body = page(page_name, {**constants, **(values or {})}, holes)
+        body = variant(body) if variant else body
         kernel = Kernel(
             page_name,
             tuple(declared[region] for region in self.order),
@@ -120,7 +124,7 @@ class Context:
         iterations: int = 0,
     ) -> Launch:
         """A thread for each of so many results, `o`."""
-        grid = grid_of(-(-threads // workgroup))
+        grid = grid_of(ceil_div(threads, workgroup))
         return self.launch(
             "loop",
             emitter,

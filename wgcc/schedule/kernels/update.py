@@ -1,6 +1,7 @@
 """Optimizer steps: all tensors of a run at once, four words of their arenas per thread.
 
-The twin takes one word per thread, because neighbouring threads are lanes of its vectors.
+The twin takes one word per thread, because neighbouring threads are lanes of its vectors. Beside
+them stands what advances the counter of a loop.
 """
 
 from __future__ import annotations
@@ -8,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from wgcc.ir.graph import Node
-from wgcc.ir.places import SCALARS, span
+from wgcc.ir.places import SCALARS, ceil_div, span
 from wgcc.kernel.build import all_of, expression, functions, let, statements, u32, when
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Assign, Binary, Element, Expr, Let, Name
 from wgcc.passes.dataflow import form_of, lists_of, scalars_of
+from wgcc.schedule.codegen.bindings import shown_as
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.limits import grid_of, thread_index
-from wgcc.schedule.fuse.fuse import Group
+from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import Launch, Place
 from wgcc.schedule.kernels.context import Context, GroupCode
-from wgcc.schedule.layout import has_room
+from wgcc.schedule.kernels.copies import has_room
 
 WORKGROUP = 256
 VECTOR = 4
@@ -46,8 +48,8 @@ def _launch(group: Group, context: Context, most: int) -> Launch:
     stores = [Assign(here[name], Name(name)) for name in form.writes]
     copies = _copy(node, context, emitter, places, width, most)
     step = statements(form.wgsl)
-    size = -(-words // width)
-    grid = grid_of(-(-size // WORKGROUP))
+    size = ceil_div(words, width)
+    grid = grid_of(ceil_div(size, WORKGROUP))
     return context.launch(
         "update",
         emitter,
@@ -102,4 +104,17 @@ def _rounded(place: Place) -> int:
 
     Tensors start on boundaries and buffers end on 16 bytes.
     """
-    return place.count if place.buffer == SCALARS else -(-place.count // VECTOR) * VECTOR
+    return place.count if place.buffer == SCALARS else ceil_div(place.count, VECTOR) * VECTOR
+
+
+def counter_code(group: Group, context: Context) -> GroupCode:
+    root = group.roots[0]
+    emitter = Emitter(context.inlined, context.bindings())
+    place, shown = context.place(root.output), shown_as(root.output)
+    name = emitter.bindings.use(place, "u32", "y", shown, written=True)
+    word = Element(Name(name), expression("0"))
+    step = int(root.attrs.get("next", 0))
+    moved = Binary("+" if step > 0 else "-", word, u32(1))
+    body = (Assign(word, moved if step else u32(int(root.attrs["start"]))),)
+    launch = context.launch_threads(emitter, body, threads=1, workgroup=1)
+    return context.code(launch, launch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,13 +22,12 @@ from wgcc.cli.options import (
     strict_dims_option,
 )
 from wgcc.cli.printing import print_error, say, say_diagnostics, show_json
+from wgcc.cli.source_files import changes
 
 if TYPE_CHECKING:
     from wgcc.compiler import Compiled
     from wgcc.lazy_numpy import Array
     from wgcc_runtime.data.preparation import Data
-
-POLL_SECONDS = 0.3
 
 
 @click.command()
@@ -114,7 +113,7 @@ def command(
     _refuse_foreign_folder(output, options["force"])
     if not watch:
         ctx.exit(_try_build(model_file, output, all_errors, as_json, options))
-    for _ in _changes(model_file.parent):
+    for _ in changes([model_file.parent]):
         _try_build(model_file, output, all_errors, as_json, options)
         say(f"watching {model_file.parent}; press Ctrl-C to stop", style="dim")
 
@@ -214,17 +213,6 @@ def _weights(
     from wgcc.bundle.emit import read_checkpoint
 
     return read_checkpoint(path, compiled.program)
-
-
-def _changes(folder: Path) -> Iterator[None]:
-    """Once now, then whenever a model file of the folder changes."""
-    seen: dict[Path, int] | None = None
-    while True:
-        now = {path: path.stat().st_mtime_ns for path in sorted(folder.rglob("*.wg"))}
-        if now != seen:
-            seen = now
-            yield
-        time.sleep(POLL_SECONDS)
 
 
 ENTRY = "train"
