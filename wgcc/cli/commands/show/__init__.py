@@ -43,8 +43,9 @@ STAGES = ("ast", *IR_STAGES, *STEP_STAGES, "fused", "plan")
 @click.option(
     "--as",
     "language",
-    type=click.Choice(["wg"]),
-    help="With --stage: print its graphs as a program of the language.",
+    type=click.Choice(["wg", "cuda"]),
+    help="With --stage: print its graphs as a program of the language (wg). With --kernel: print "
+    "it as CUDA C++ (cuda), to ask a GPU's compiler about it.",
 )
 @click.option(
     "--kernel",
@@ -98,12 +99,14 @@ def command(
         raise click.UsageError("choose one of --kernel, --kernels, --memory and --graph.")
     if wat and (kernel is None or as_json):
         raise click.UsageError("--wat goes with --kernel NAME, and not with --json.")
-    _check_language(stage, language)
+    _check_language(stage, kernel, language)
     subject = open_subject(path, sizes, model, seed, entry, strict_dims)
     if wat and kernel is not None:
         from wgcc.cli.commands.show.subject import kernel_wat
 
         show(kernel_wat(subject, kernel))
+    elif language == "cuda" and kernel is not None:
+        show(_as_cuda(*subject.kernel(kernel)).rstrip("\n"))
     elif kernel is not None or kernels:
         _show_kernels(subject, kernel, as_json)
     elif as_json:
@@ -122,9 +125,18 @@ def command(
         show(overview(subject.plan))
 
 
-def _check_language(stage: str | None, language: str | None) -> None:
-    if language is not None and stage not in IR_STAGES:
-        raise click.UsageError(f"--as goes with --stage {', '.join(IR_STAGES)}.")
+def _check_language(stage: str | None, kernel: str | None, language: str | None) -> None:
+    if language == "wg" and stage not in IR_STAGES:
+        raise click.UsageError(f"--as wg goes with --stage {', '.join(IR_STAGES)}.")
+    if language == "cuda" and kernel is None:
+        raise click.UsageError("--as cuda goes with --kernel NAME.")
+
+
+def _as_cuda(name: str, text: str) -> str:
+    from wgcc.backends.cuda.print_tree import print_file
+    from wgcc.kernel.parse import parse_module
+
+    return print_file(parse_module(text), name)
 
 
 def _show_kernels(subject: Subject, kernel: str | None, as_json: bool) -> None:
