@@ -64,7 +64,7 @@ ELABORATE_ROWS = (
 # And inside wgcc/backends/wasm: bytes, text, kernels, the module.
 WASM_ROWS = (
     ("encoding",),
-    ("wgsl", "barrier"),
+    ("wgsl",),
     ("kernels",),
     ("panels",),
     ("write_kernel",),
