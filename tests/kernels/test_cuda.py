@@ -81,7 +81,7 @@ fn main(@builtin(local_invocation_index) lane: u32) {
   y0[lane] = fma(tile[0], 2.0, exp(double.y));
 }
 """
-    text = print_file(parse_module(kernel), "small", "small\nfrom small.wg:1")
+    text = print_file(parse_module(kernel), "small", ("small", "from small.wg:1"))
     assert text.startswith("// small\n// from small.wg:1\n")
     assert text.endswith("""namespace kernel_small {
 using namespace wgsl;

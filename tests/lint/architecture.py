@@ -78,7 +78,7 @@ INSIDE = {
 # Who names a back end: the compiler, what is written to bundles, and commands that show it.
 NAMES_BACKENDS = {
     "wgsl": r"wgcc/(bundle/kernels|cli/commands/show/kernel_facts)\.py",
-    "cuda": r"wgcc/cli/commands/show/__init__\.py",
+    "cuda": r"never",
     "wasm": r"wgcc/(bundle/plan|cli/commands/show/subject|compiler)\.py",
 }
 # Third-party packages of the compiler, and the only places that may import them.

@@ -72,6 +72,17 @@ def command(file: Path) -> None:
     """Print the size of FILE."""
     print(len(file.read_text()))
 '''
+BACKEND = '''"""Kernels as the list of what they bind."""
+
+from collections.abc import Sequence
+
+from wgcc.kernel.tree import Module
+
+
+def print_file(module: Module, name: str, notes: Sequence[str] = ()) -> str:
+    bound = [variable for variable in module.variables.values() if variable.slot]
+    return "\\n".join([f"{name} binds", *(f"  {v.name}: {v.kind}" for v in bound)])
+'''
 MODEL = """
 model Net {
   a: Linear[3, 4]
@@ -151,6 +162,14 @@ def test_an_activation_and_an_optimizer_are_a_file_each(checkout: Path) -> None:
         done = wgcc(checkout, *command)
         assert done.returncode == 0, done.stdout + done.stderr
     assert "sign(" in (checkout / "b" / "kernels" / "sign_update.wgsl").read_text(encoding="utf-8")
+
+
+def test_a_back_end_is_a_folder(checkout: Path) -> None:
+    (checkout / "wgcc" / "backends" / "bound").mkdir()
+    (checkout / "wgcc" / "backends" / "bound" / "print_tree.py").write_text(BACKEND)
+    bundle = ROOT / "tests" / "golden" / "attention"
+    done = wgcc(checkout, "show", str(bundle), "--kernel", "d_q", "--as", "bound")
+    assert done.stdout == "d_q binds\n  x0: array<f32, 40>\n  y0: array<f32, 40>\n"
 
 
 def test_a_command_is_a_file(checkout: Path) -> None:

@@ -9,6 +9,7 @@ kernels are those whose indices are proven (`kernel/check.py`).
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from wgcc.backends.printer import Printer, comment_lines
@@ -50,9 +51,9 @@ _SWIZZLE = re.compile("[xyzw]{2,4}")
 _TYPE = re.compile(r"f32|f16|u32|i32|bool|vec[234]<\w+>")
 
 
-def print_file(module: Module, name: str, notes: str = "") -> str:
+def print_file(module: Module, name: str, notes: Sequence[str] = ()) -> str:
     """A whole file, with what all kernels need."""
-    comment = "".join(f"{line}\n" for line in comment_lines(notes))
+    comment = "".join(f"// {note}\n" for note in notes)
     return f"{comment}{PRELUDE.read_text(encoding='utf-8')}\n{print_module(module, name)}\n"
 
 

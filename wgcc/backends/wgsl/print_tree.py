@@ -36,12 +36,12 @@ _SHORT = {long: short for short, long in SHORT_VECTORS.items()}
 _SCALARS = ("local_invocation_index", "subgroup_size", "subgroup_invocation_id")
 
 
-def print_kernel(kernel: Kernel, notes: tuple[str, ...] = ()) -> str:
-    """The WGSL of a kernel; `notes` are the lines of the comment at its top."""
-    return print_noted(tree_of(kernel), notes)
+def print_kernel(kernel: Kernel) -> str:
+    return print_file(tree_of(kernel), "")
 
 
-def print_noted(module: Module, notes: tuple[str, ...]) -> str:
+def print_file(module: Module, name: str, notes: Sequence[str] = ()) -> str:
+    """A whole file. WGSL does not say what a kernel is called: its entry point is `main`."""
     comment = "".join(f"// {note}\n" for note in notes)
     return f"{comment}{print_module(module)}\n"
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from wgcc.backends import printing_backends
 from wgcc.cli.options import json_option, model_options, strict_dims_option
 from wgcc.cli.printing import show, show_json
 
@@ -43,9 +44,9 @@ STAGES = ("ast", *IR_STAGES, *STEP_STAGES, "fused", "plan")
 @click.option(
     "--as",
     "language",
-    type=click.Choice(["wg", "cuda"]),
+    type=click.Choice(["wg", *printing_backends()]),
     help="With --stage: print its graphs as a program of the language (wg). With --kernel: print "
-    "it as CUDA C++ (cuda), to ask a GPU's compiler about it.",
+    "its WGSL alone (wgsl), or as CUDA C++ (cuda), to ask a GPU's compiler about it.",
 )
 @click.option(
     "--kernel",
@@ -105,8 +106,8 @@ def command(
         from wgcc.cli.commands.show.subject import kernel_wat
 
         show(kernel_wat(subject, kernel))
-    elif language == "cuda" and kernel is not None:
-        show(_as_cuda(*subject.kernel(kernel)).rstrip("\n"))
+    elif language is not None and kernel is not None:
+        show(_print_as(language, *subject.kernel(kernel)).rstrip("\n"))
     elif kernel is not None or kernels:
         _show_kernels(subject, kernel, as_json)
     elif as_json:
@@ -128,15 +129,15 @@ def command(
 def _check_language(stage: str | None, kernel: str | None, language: str | None) -> None:
     if language == "wg" and stage not in IR_STAGES:
         raise click.UsageError(f"--as wg goes with --stage {', '.join(IR_STAGES)}.")
-    if language == "cuda" and kernel is None:
-        raise click.UsageError("--as cuda goes with --kernel NAME.")
+    if language not in (None, "wg") and kernel is None:
+        raise click.UsageError(f"--as {language} goes with --kernel NAME.")
 
 
-def _as_cuda(name: str, text: str) -> str:
-    from wgcc.backends.cuda.print_tree import print_file
+def _print_as(language: str, name: str, text: str) -> str:
+    from wgcc.backends import print_as
     from wgcc.kernel.parse import parse_module
 
-    return print_file(parse_module(text), name)
+    return print_as(language, parse_module(text), name)
 
 
 def _show_kernels(subject: Subject, kernel: str | None, as_json: bool) -> None:
