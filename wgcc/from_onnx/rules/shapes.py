@@ -91,8 +91,7 @@ def sliced(op: Op, x: Operand, ranges: dict[int, tuple[int, int, int]]) -> Opera
         return x
     last = max(order.index(axis) for axis in cut)
     items = [_range(ranges.get(axis), x.shape[axis]) for axis in order[: last + 1]]
-    sizes = [len(range(*ranges.get(axis, (0, size, 1)))) for axis, size in enumerate(x.shape)]
-    return op.index(x, items, shape=tuple(sizes), dtype=x.dtype, order=order, element=element_of(x))
+    return op.index(x, items, order=order, element=element_of(x))
 
 
 def _range(found: tuple[int, int, int] | None, size: int) -> ast.Slice:
@@ -131,24 +130,19 @@ def padded(
 ) -> Operand:  # fmt: skip
     """One axis after the other; negative widths cut elements off."""
     order = x.order if isinstance(x, Value) else plain_order(x.shape)
-    shape = list(x.shape)
     for axis, (before, after) in pairs.items():
         if min(before, after) < 0:
-            start, end = max(-before, 0), shape[axis] - max(-after, 0)
-            part = at_axis(order.index(axis), _range((start, end, 1), shape[axis]))
-            shape[axis] = end - start
-            x = op.index(x, part, shape=tuple(shape), dtype=x.dtype, order=order)
+            start, end = max(-before, 0), x.shape[axis] - max(-after, 0)
+            part = at_axis(order.index(axis), _range((start, end, 1), x.shape[axis]))
+            x = op.index(x, part, order=order)
             before, after = max(before, 0), max(after, 0)
         if not before and not after:
             continue
-        shape[axis] += before + after
         number = number_of(value) or 0.0
         filling = value if x.dtype == "f32" else int(number)
-        x = op.emit(
-            "pad({0}, {1}, axis = {2}, mode = {3}, value = {4})", x, (before, after),
-            order.index(axis), MODES[mode] if mode != "constant" else None,
-            filling if number else None, shape=tuple(shape), dtype=x.dtype, order=order,
-        )  # fmt: skip
+        text = "pad({0}, {1}, axis = {2}, mode = {3}, value = {4})"
+        options = (MODES[mode] if mode != "constant" else None, filling if number else None)
+        x = op.emit(text, x, (before, after), order.index(axis), *options, order=order)
     return x
 
 
