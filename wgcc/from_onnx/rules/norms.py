@@ -38,7 +38,7 @@ def reduction(text: str) -> Rule:
 
 
 def reduced(op: Op, text: str, x: Operand, axes: Shape, keep: bool, *others: int) -> Value:
-    order = x.order if isinstance(x, Value) else plain_order(x.shape)
+    order = x.order
     places = sorted(order.index(axis) for axis in axes)
     if not keep and order != plain_order(x.shape):
         x, places = op.ordered(x, None), sorted(axes)
@@ -93,7 +93,7 @@ def along_axis(function: str) -> Rule:
             flat = op.reshaped(x, (rows, int(np.prod(x.shape[axis:]))))
             whole = op.emit(f"{function}({{0}})", flat)
             return op.reshaped(whole, x.shape)
-        order = x.order if isinstance(x, Value) else plain_order(x.shape)
+        order = x.order
         place = order.index(axis)
         along = None if place == rank - 1 else place
         return op.result(f"{function}({{0}}, axis = {{1}})", x, along, order=order)

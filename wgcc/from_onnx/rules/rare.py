@@ -201,7 +201,7 @@ def same(op: Op) -> Operand:
 def binarizer(op: Op) -> Operand:
     x = op.operand(0)
     limit = float(op.attribute("threshold", 0.0))
-    order = x.order if isinstance(x, Value) else None
+    order = x.order
     return op.emit("f32({0} > {1})", x, limit, order=order)
 
 

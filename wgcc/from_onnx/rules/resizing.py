@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from wgcc.from_onnx.context import Op
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.rule import Rule, at_axis, axis_of, per_axis
-from wgcc.from_onnx.values import Operand, Value, channels_last_order, plain_order
+from wgcc.from_onnx.values import Operand, Value, channels_last_order
 from wgcc.lazy_numpy import Array, np
 
 # What `resize` of the language computes: mode, how places are found, and how they are rounded.
@@ -135,7 +135,7 @@ def _kept_ratio(op: Op, x: Operand, axes: list[int]) -> float:
 
 def along_axis(op: Op, x: Operand, matrix: Array, axis: int) -> Value:
     """A linear map of the elements along one axis; picking elements is a lookup."""
-    order = x.order if isinstance(x, Value) else plain_order(x.shape)
+    order = x.order
     place = order.index(axis)
     if ((matrix == 0) | (matrix == 1)).all() and (matrix.sum(0) == 1).all():
         ids = op.parameter_of(matrix.argmax(0), "places")
