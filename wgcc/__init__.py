@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from wgcc_runtime import __version__
 
-__all__ = ["__version__", "load"]
+if TYPE_CHECKING:
+    from wgcc.compile_error import CompileError
+    from wgcc.in_memory import compile
+    from wgcc_runtime import load
+
+# Imported at first use: the runtime's function `load`, and what compiles in memory.
+_MODULES = {
+    "CompileError": "wgcc.compile_error",
+    "compile": "wgcc.in_memory",
+    "load": "wgcc_runtime",
+}
+__all__ = ["CompileError", "__version__", "compile", "load"]
 
 
 def __getattr__(name: str) -> Any:
-    """`wgcc.load` opens a bundle: the runtime's function, imported when it is first asked for."""
-    if name == "load":
-        from wgcc_runtime import load
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)
 
-        return load
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -12,7 +12,7 @@ from pathlib import Path
 from wgcc import __version__
 from wgcc.backends.wasm.twin import why_too_large, write_twin
 from wgcc.bundle.content import Content
-from wgcc.bundle.emit import bundle_files, complete_plan
+from wgcc.bundle.emit import bundle_files, complete_plan, runtime_files
 from wgcc.bundle.folder import write_files
 from wgcc.bundle.plan import Plan, Planned, check_file_name, make_plan
 from wgcc.elaborate import elaborate, trace_again
@@ -50,6 +50,10 @@ class Compiled:
         """plan.json of a bundle that no weights are given for."""
         return complete_plan(self.planned, self.program)[0]
 
+    def runtime_files(self) -> dict[str, bytes]:
+        """What a runtime needs to run the model in memory: neither self-test nor page."""
+        return runtime_files(self.planned, self.program)
+
     def files(
         self, weights: Mapping[str, Array] | None = None, data: bytes | None = None
     ) -> dict[str, Content]:
@@ -66,9 +70,9 @@ class Compiled:
 
 
 def compile_file(
-    path: str | Path,
+    path: str | Path | Source,
     *,
-    sizes: Mapping[str, int] | None = None,
+    sizes: Mapping[str, float] | None = None,
     model: str | None = None,
     seed: int | None = None,
     entries: Sequence[str] | None = None,
@@ -78,7 +82,7 @@ def compile_file(
     limits: str = RAISED,
     strict_dims: bool = False,
 ) -> Compiled:
-    """Compile a `.wg` file. Raises `WgError`, with all its diagnostics, where it has errors.
+    """Compile a `.wg` file, or its text. Raises `WgError`, with all its diagnostics, on errors.
 
     `candidates`: with kernels for tuning to choose from. `memory`: how many bytes of GPU memory it
     may need. `twin`: with the WebAssembly form that runs where there is no GPU. `limits`: `default`
@@ -92,29 +96,30 @@ def compile_file(
 
 
 def read_program(
-    path: str | Path,
+    path: str | Path | Source,
     *,
-    sizes: Mapping[str, int] | None = None,
+    sizes: Mapping[str, float] | None = None,
     model: str | None = None,
     seed: int | None = None,
     entries: Sequence[str] | None = None,
     strict_dims: bool = False,
 ) -> tuple[Source, Program, Diagnostics]:
     """Check a file and trace its model: the first stage."""
-    check_file_name(Path(path).name)
+    name = path.name if isinstance(path, Source) else Path(path).name
+    check_file_name(name)
     diagnostics = Diagnostics()
     program = elaborate(
-        Path(path), diagnostics, sizes=sizes, model=model, seed=seed, strict_dims=strict_dims
+        path, diagnostics, sizes=sizes, model=model, seed=seed, strict_dims=strict_dims
     )
     if program is None:
         raise WgError("the model has errors", diagnostics)
-    source = Source(Path(path).name, read_text(Path(path)))
+    source = path if isinstance(path, Source) else Source(name, read_text(Path(path)))
     again = trace_for_rows(path, program, sizes or {})
     return source, mark_rows(_only(program, entries), again), diagnostics
 
 
 def trace_for_rows(
-    root: str | Path | Source, program: Program, sizes: Mapping[str, int]
+    root: str | Path | Source, program: Program, sizes: Mapping[str, float]
 ) -> TraceAgain:
     """How `mark_rows` sees an entry with another number of rows."""
 

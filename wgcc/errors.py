@@ -43,6 +43,10 @@ class Source:
         end = self._starts[line] - 1 if line < len(self._starts) else len(self.text)
         return self.text[start:end].rstrip("\r\n")
 
+    def line_start(self, line: int) -> int | None:
+        """The position of its first character; None beyond the last line."""
+        return self._starts[line - 1] if 1 <= line <= len(self._starts) else None
+
     def line_indent(self, line: int) -> str:
         """The white space that a line begins with."""
         found = _INDENT.match(self.text, self._starts[line - 1])
@@ -73,7 +77,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Help:
-    """A suggestion; `edits` are (place, replacement text) if it can be applied automatically."""
+    """A suggestion; `edits` are (place, replacement text) if it can be applied automatically.
+
+    `text` is empty where the message itself says what the edits do.
+    """
 
     text: str
     edits: tuple[tuple[Span, str], ...] = ()
@@ -103,6 +110,11 @@ class Diagnostic:
         self.helps.append(Help(_short(text), edits))
         return self
 
+    def fix(self, *edits: tuple[Span, str]) -> Diagnostic:
+        """A correction that needs no words."""
+        self.helps.append(Help("", edits))
+        return self
+
     def also(self, span: Span, text: str) -> Diagnostic:
         self.others.append((span, _short(text)))
         return self
@@ -121,9 +133,12 @@ class Diagnostic:
                 for span, text in self.others
             ],
             "notes": self.notes,
-            "help": [help_.text for help_ in self.helps],
+            "help": [help_.text for help_ in self.helps if help_.text],
             "fixes": [
-                [{"start": span.start, "end": span.end, "text": text} for span, text in help_.edits]
+                [
+                    {"file": at.source.path, "start": at.start, "end": at.end, "text": text}
+                    for at, text in help_.edits
+                ]
                 for help_ in self.helps
                 if help_.edits
             ],
@@ -336,7 +351,7 @@ def _aligned(row: Iterable[str], text: str) -> str:
 
 def _advice(diagnostic: Diagnostic, margin: str) -> list[str]:
     advice = [("note", text) for text in diagnostic.notes]
-    advice += [("help", help_.text) for help_ in diagnostic.helps]
+    advice += [("help", help_.text) for help_ in diagnostic.helps if help_.text]
     hanging = f"\n{margin}         "
     lines = [f"{margin} = {kind}: {text}".replace("\n", hanging) for kind, text in advice]
     return [f"{margin} |", *lines] if lines else []

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from wgcc_runtime.data.preparation import Data
     from wgcc_runtime.data.read import read_data
+    from wgcc_runtime.early_stopping import EarlyStopping
     from wgcc_runtime.errors import WgccError, WgccWarning
     from wgcc_runtime.generating import generate
     from wgcc_runtime.history import History, Report
@@ -24,7 +25,8 @@ __version__ = "0.2.0"
 
 # Imported at first use, so that the compiler can import `wgcc_runtime.drawn` alone.
 _MODULES = {
-    "Data": "data.result",
+    "Data": "data.preparation",
+    "EarlyStopping": "early_stopping",
     "History": "history",
     "Model": "model",
     "Report": "history",
@@ -38,8 +40,8 @@ _MODULES = {
     "write": "writing",
 }
 __all__ = [
-    "Data", "History", "Model", "Report", "WgccError", "WgccWarning", "generate", "load",
-    "load_plan", "read_data", "run_selftest", "write",
+    "Data", "EarlyStopping", "History", "Model", "Report", "WgccError", "WgccWarning", "generate",
+    "load", "load_plan", "read_data", "run_selftest", "write",
 ]  # fmt: skip
 
 
@@ -47,3 +49,7 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"wgcc_runtime has no `{name}`")
     return getattr(importlib.import_module(f"wgcc_runtime.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

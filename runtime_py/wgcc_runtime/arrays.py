@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from wgcc_runtime.errors import WgccError
+from wgcc_runtime.frames import column_list, column_names, frame_array, is_frame, place_text
 from wgcc_runtime.plan import FLOATS, WORD, Range, Tensor
 
 Array = npt.NDArray[Any]
@@ -37,12 +39,13 @@ def to_words(
 
     With `any_rows` the number of rows is not what is wrong with a shape.
     """
-    array = as_array(value, what)
+    array, columns = as_array(value, what), column_names(value)
     if array.shape != tensor.shape:
         given = list(array.shape)
         wanted = [*given[:1], *tensor.shape[1:]] if any_rows and given else list(tensor.shape)
-        raise WgccError("shape", f"{what} has shape {given}, not {wanted}", what)
-    return convert_input(array, tensor, what, allowed)
+        shapes = f"{given}{column_list(columns)}, not {wanted}"
+        raise WgccError("shape", f"{what} has shape {shapes}", what)
+    return convert_input(array, tensor, what, allowed, columns=columns)
 
 
 def from_words(words: bytes | memoryview, tensor: Tensor, copy: bool = True) -> Array:
@@ -62,7 +65,9 @@ def as_bytes(elements: Array) -> Array:
 
 
 def as_array(value: Any, what: str) -> Array:
-    """numpy's view of anything array-like: numbers, lists, `__array__`, `__dlpack__`."""
+    """numpy's view of anything array-like: numbers, lists, frames, `__array__`, `__dlpack__`."""
+    if is_frame(value):
+        return frame_array(value, what)
     try:
         if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
             array = np.from_dlpack(value)
@@ -91,34 +96,44 @@ def _contents(value: Any, array: Array) -> str:
 
 
 def convert_input(
-    array: Array, tensor: Tensor, what: str, allowed: Range | None, rows: Array | None = None
+    array: Array,
+    tensor: Tensor,
+    what: str,
+    allowed: Range | None,
+    rows: Array | None = None,
+    columns: Sequence[str] = (),
 ) -> Array:
     """As `convert`, for an input, which may be one that takes NaN and infinity."""
     if tensor.any_float:
         return _floats(array, tensor.dtype)
     if tensor.is_float:
         remedy = f"; where that is meant, declare the input as `{tensor.dtype}?`"
-        return _finite(array, tensor.dtype, what, rows, remedy)
-    return convert(array, tensor.dtype, what, allowed, rows)
+        return _finite(array, tensor.dtype, what, rows, remedy, columns)
+    return convert(array, tensor.dtype, what, allowed, rows, columns)
 
 
 def convert(
-    array: Array, dtype: str, what: str, allowed: Range | None = None, rows: Array | None = None
+    array: Array,
+    dtype: str,
+    what: str,
+    allowed: Range | None = None,
+    rows: Array | None = None,
+    columns: Sequence[str] = (),
 ) -> Array:
     """Elements as in memory, of the same shape; refuses values that are lost or out of range.
 
-    `rows`: which rows of the caller's array these are, for messages.
+    `rows`: which rows of the caller's array these are, `columns`: those of a frame, for messages.
     """
     if dtype in FLOATS:
-        return _finite(array, dtype, what, rows)
+        return _finite(array, dtype, what, rows, columns=columns)
     if array.dtype.kind == "f":
         text = f"{what} is {array.dtype.name}, but the model takes {dtype} there; convert it first"
         raise WgccError("dtype", text, what)
     low, high = INTEGER_RANGES[dtype]
     if array.dtype != CALLER_TYPES[dtype]:
-        _check_range(array, Range(low, high, None), what, f"the range of {dtype}", rows)
+        _check_range(array, Range(low, high, None), what, f"the range of {dtype}", rows, columns)
     if allowed:
-        _check_range(array, allowed, what, "what the model indexes with it", rows)
+        _check_range(array, allowed, what, "what the model indexes with it", rows, columns)
     return np.asarray(array, MEMORY_TYPES[dtype], order="C")
 
 
@@ -131,12 +146,18 @@ def _floats(array: Array, dtype: str) -> Array:
 
 
 def _finite(
-    array: Array, dtype: str, what: str, rows: Array | None = None, remedy: str = ""
+    array: Array,
+    dtype: str,
+    what: str,
+    rows: Array | None = None,
+    remedy: str = "",
+    columns: Sequence[str] = (),
 ) -> Array:
     words = _floats(array, dtype)
     if not np.isfinite(words).all():
         first = np.argwhere(~np.isfinite(words))[0]
-        text = f"{what} holds {array[tuple(first)]} at {_place(first, rows)}, not a finite {dtype}"
+        place = place_text(_place(first, rows), columns)
+        text = f"{what} holds {array[tuple(first)]} at {place}, not a finite {dtype}"
         raise WgccError("not-finite", text + remedy, what)
     return words
 
@@ -148,7 +169,12 @@ def _place(index: Array, rows: Array | None) -> list[int]:
 
 
 def _check_range(
-    array: Array, allowed: Range, what: str, why: str, rows: Array | None = None
+    array: Array,
+    allowed: Range,
+    what: str,
+    why: str,
+    rows: Array | None = None,
+    columns: Sequence[str] = (),
 ) -> None:
     if array.size == 0:
         return
@@ -157,7 +183,8 @@ def _check_range(
         outside &= array != allowed.ignore
     if outside.any():
         first = np.argwhere(outside)[0]
-        text = f"{what} holds {int(array[tuple(first)])} at {_place(first, rows)}; {why} is"
+        place = place_text(_place(first, rows), columns)
+        text = f"{what} holds {int(array[tuple(first)])} at {place}; {why} is"
         text = f"{text} {allowed}"
         raise WgccError("range", text + _counted_from_one(array, allowed), what)
 

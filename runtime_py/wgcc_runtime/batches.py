@@ -15,9 +15,12 @@ import numpy as np
 from wgcc_runtime.arrays import Array, as_array, convert_input, to_words
 from wgcc_runtime.drawn import random_words
 from wgcc_runtime.errors import WgccError, did_you_mean
+from wgcc_runtime.frames import column_list, column_names
 from wgcc_runtime.plan import Entry
 
 Batch = dict[str, Array]
+# What becomes of the rows after the last full batch: they are left out, or repeated.
+DROP, FILL = "drop", "fill"
 # Arrays up to this size are checked and converted once, larger ones row by row.
 CONVERT_BYTES = 256 << 20
 
@@ -48,12 +51,14 @@ class Source(ABC):
 class Length:
     """Of a training: passes over the data, if given, and the step they are counted from.
 
-    With `cycle`, an iterable starts over at its end.
+    With `cycle`, an iterable starts over at its end. `partial` says what becomes of fewer rows than
+    a batch at the end of the data: `DROP` or `FILL`; None is `DROP` for arrays, else `FILL`.
     """
 
     cycle: bool
     epochs: int | None = None
     first: int = 0
+    partial: str | None = None
 
 
 ENDLESS = Length(cycle=True)
@@ -74,8 +79,49 @@ def open_source(
     if isinstance(data, Iterable):
         return IterableSource(data, entry, position, length)
     kind = type(data).__name__
-    text = f"batches are a dict of arrays, an iterable of dicts or a function, not {kind}"
+    text = (
+        f"batches are a dict of arrays, an iterable of dicts or tuples, or a function, not {kind}"
+    )
     raise WgccError("data", text)
+
+
+def named_batch(batch: Any, entry: Entry) -> Any:
+    """A tuple of a data loader as a dict: its parts are the inputs in the entry's order."""
+    if not isinstance(batch, tuple | list):
+        return batch
+    if len(batch) != len(entry.inputs):
+        names = ", ".join(entry.inputs)
+        text = f"{entry.name}: a batch has {len(batch)} parts, but the entry takes {names}"
+        raise WgccError("data", text)
+    return dict(zip(entry.inputs, batch, strict=True))
+
+
+def short_rows(batch: Any, entry: Entry) -> int | None:
+    """How many rows a batch has, if it has fewer than the entry takes, and is right otherwise."""
+    rows = entry.rows
+    if rows is None or not isinstance(batch, Mapping) or not rows.inputs:
+        return None
+    counts = {_length(batch.get(name)) for name in rows.inputs}
+    count = counts.pop()
+    return count if not counts and 0 < count < rows.count else None
+
+
+def _length(value: Any) -> int:
+    try:
+        return len(value)
+    except TypeError:  # a number, or an array without axes
+        return 0
+
+
+def filled(batch: Mapping[str, Any], entry: Entry, count: int) -> dict[str, Any]:
+    """The batch with its own rows again and again, until they are as many as the entry takes."""
+    assert entry.rows is not None
+    rows = np.arange(entry.rows.count) % count
+    names = entry.rows.inputs
+    return {
+        name: as_array(value, f"{entry.name}: `{name}`")[rows] if name in names else value
+        for name, value in batch.items()
+    }
 
 
 def check_batch(batch: Any, entry: Entry) -> Batch:
@@ -103,8 +149,13 @@ def check_names(batch: Mapping[str, Any], entry: Entry) -> None:
             raise WgccError("name", f"`{entry.name}` needs the input `{name}`: {tensor}", name)
 
 
-def check_rows(arrays: Mapping[str, Array], entry: Entry, names: Iterable[str]) -> None:
-    """Refuses the first wrong number in all rows of these inputs, before any part is computed."""
+def check_rows(
+    arrays: Mapping[str, Array], entry: Entry, names: Iterable[str], inputs: Mapping[str, Any]
+) -> None:
+    """Refuses the first wrong number in all rows of these inputs, before any part is computed.
+
+    `inputs` is what a caller gave, with the names of its columns.
+    """
     for name in names:
         array, tensor = arrays[name], entry.inputs[name]
         row_bytes = array.nbytes // max(1, len(array))
@@ -112,14 +163,16 @@ def check_rows(arrays: Mapping[str, Array], entry: Entry, names: Iterable[str]) 
         for start in range(0, len(array), step):
             part, what = array[start : start + step], f"{entry.name}: `{name}`"
             rows = np.arange(start, start + len(part))
-            convert_input(part, tensor, what, entry.ranges.get(name), rows)
+            columns = column_names(inputs[name])
+            convert_input(part, tensor, what, entry.ranges.get(name), rows, columns)
 
 
 class ArraySource(Source):
     """Whole data sets: rows of the first axis, in an order that seed and epoch determine.
 
     An array with exactly the input's shape is the same in every batch. Rows after the last full
-    batch of an epoch are left out; the next epoch has another order, so all rows are used in time.
+    batch of an epoch are left out, unless `partial` fills them up; the next epoch has another
+    order, so all rows are used in time.
     """
 
     def __init__(
@@ -136,6 +189,8 @@ class ArraySource(Source):
         self._fixed: Batch = {}
         self._rows: Batch = {}
         self._converted: dict[str, bool] = {}
+        self._columns = {name: column_names(value) for name, value in data.items()}
+        self._fills = length.partial == FILL
         for name, value in data.items():
             self._add(name, as_array(value, f"{entry.name}: `{name}`"))
         self.count, self.batch = self._sizes()
@@ -144,7 +199,8 @@ class ArraySource(Source):
 
     @property
     def per_epoch(self) -> int:
-        return max(1, self.count // self.batch)
+        batches = -(-self.count // self.batch) if self._fills else self.count // self.batch
+        return max(1, batches)
 
     @property
     def arrays(self) -> Mapping[str, Array]:
@@ -159,16 +215,14 @@ class ArraySource(Source):
             self._converted[name] = array.nbytes <= CONVERT_BYTES
             self._rows[name] = self._words(name, array) if self._converted[name] else array
         else:
-            raise WgccError(
-                "shape",
-                f"{what} has shape {list(array.shape)}; the model takes {list(tensor.shape)}, or "
-                "the same with more rows",
-                what,
-            )
+            shape = f"{list(array.shape)}{column_list(self._columns[name])}"
+            takes = f"the model takes {list(tensor.shape)}, or the same with more rows"
+            raise WgccError("shape", f"{what} has shape {shape}; {takes}", what)
 
     def _words(self, name: str, array: Array, rows: Array | None = None) -> Array:
         what, allowed = f"{self.entry.name}: `{name}`", self.entry.ranges.get(name)
-        return convert_input(array, self.entry.inputs[name], what, allowed, rows)
+        tensor, columns = self.entry.inputs[name], self._columns[name]
+        return convert_input(array, tensor, what, allowed, rows, columns)
 
     def _sizes(self) -> tuple[int, int]:
         rows = {name: len(words) for name, words in self._rows.items()}
@@ -183,7 +237,7 @@ class ArraySource(Source):
         if not rows:
             return 1, 1
         count, batch = next(iter(rows.values())), next(iter(sizes.values()))
-        if count < batch:
+        if count < batch and not (self._fills and count):
             raise WgccError("shape", self._too_few(count, batch))
         return count, batch
 
@@ -192,7 +246,7 @@ class ArraySource(Source):
         advice = rows.advice(count) if rows else "build the model for fewer rows"
         return (
             f"{self.entry.name}: {count} rows are fewer than the batch of {batch}. Give more rows "
-            f"(rows may be repeated), or make the batch smaller: {advice}"
+            f'(rows may be repeated, as partial="fill" does), or make the batch smaller: {advice}'
         )
 
     def _next(self) -> Batch | None:
@@ -203,6 +257,8 @@ class ArraySource(Source):
             keys = random_words(self._seed, "shuffle", self.count, epoch)
             self._epoch, self._order = epoch, np.argsort(keys, kind="stable")
         rows = self._order[index * self.batch : (index + 1) * self.batch]
+        if len(rows) < self.batch and self._rows:
+            rows = np.resize(rows, self.batch)
         batch = dict(self._fixed)
         for name, array in self._rows.items():
             chosen = array[rows]
@@ -211,7 +267,8 @@ class ArraySource(Source):
 
 
 class IterableSource(Source):
-    """Any iterable of dicts. Lists and data loaders start over at their end; generators do not."""
+    """Any iterable of dicts or tuples. Lists and data loaders start over at their end; generators
+    do not."""
 
     def __init__(self, data: Iterable[Any], entry: Entry, position: int, length: Length) -> None:
         super().__init__(entry, 0)
@@ -219,15 +276,27 @@ class IterableSource(Source):
         self._iterator: Iterator[Any] = iter(data)
         self._cycle = length.cycle and self._iterator is not data
         self._passes, self._epochs = 1, length.epochs
+        self._drops = length.partial == DROP
         while self.position < position:
-            if self._raw() is None:
+            if self._kept() is None:
                 text = f"the data ended before batch {position}, where the training should continue"
                 raise WgccError("data", text)
             self.position += 1
 
     def _next(self) -> Batch | None:
-        raw = self._raw()
-        return None if raw is None else check_batch(raw, self.entry)
+        batch = self._kept()
+        if batch is None:
+            return None
+        count = short_rows(batch, self.entry)
+        return check_batch(filled(batch, self.entry, count) if count else batch, self.entry)
+
+    def _kept(self) -> Any:
+        """The next batch that is not dropped because it has too few rows."""
+        while (raw := self._raw()) is not None:
+            batch = named_batch(raw, self.entry)
+            if not (self._drops and short_rows(batch, self.entry)):
+                return batch
+        return None
 
     def close(self) -> None:
         if isinstance(self._iterator, Generator):
@@ -252,4 +321,4 @@ class FunctionSource(Source):
 
     def _next(self) -> Batch | None:
         raw = self._function(self.position)
-        return None if raw is None else check_batch(raw, self.entry)
+        return None if raw is None else check_batch(named_batch(raw, self.entry), self.entry)

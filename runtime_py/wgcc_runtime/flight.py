@@ -16,9 +16,10 @@ from wgcc_runtime.arrays import Array, as_array
 from wgcc_runtime.batches import check_batch
 from wgcc_runtime.checkpoint import Progress
 from wgcc_runtime.errors import WgccError
+from wgcc_runtime.gradients import Gradients, named
 from wgcc_runtime.interrupts import Exclusive
 from wgcc_runtime.machine import GRADIENTS, UPDATE, Machine
-from wgcc_runtime.plan import WORD, Entry, Tensor
+from wgcc_runtime.plan import WORD, Entry, Plan, Tensor
 from wgcc_runtime.plan_parts import Exchange
 from wgcc_runtime.runner import Batch, CallError, Guard, Runner
 
@@ -261,14 +262,19 @@ class StepsInHalves(ABC):
     @abstractmethod
     def _guard(self, entry: str) -> Guard | None: ...
 
-    def gradients(self, batch: Mapping[str, Any], entry: str = "train") -> Array:
+    @property
+    @abstractmethod
+    def plan(self) -> Plan: ...
+
+    def gradients(self, batch: Mapping[str, Any], entry: str = "train") -> Gradients:
         """The first half of a training step: the gradients of all parameters as one f32 array.
 
-        `apply` makes the second half, also with other gradients. Any other use undoes the first.
+        `gradients["l1.w"]` is the part of one parameter. `apply` makes the second half, also with
+        other gradients. Any other use undoes the first.
         """
         spec = self.entry(entry)
         exchange_of(spec)
-        return self._gradients(spec, check_batch(batch, spec))
+        return named(self._gradients(spec, check_batch(batch, spec)), self.plan, spec)
 
     def _gradients(self, entry: Entry, words: Batch) -> Array:
         """Of a batch that is checked already."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 from collections.abc import Mapping
@@ -59,7 +60,7 @@ class Pace:
         return found
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class History:
     """All reports of a `fit`, and why it ended (`steps`, `data`, `callback` or `stop`).
 
@@ -88,9 +89,47 @@ class History:
             raise WgccError("data", "no step was made, so there is no loss")
         return self.reports[-1].loss
 
+    def frame(self) -> Any:
+        """The reports as a frame of pandas, or of polars if only that is installed."""
+        rows = [report.as_json() for report in self.reports]
+        for name in ("pandas", "polars"):
+            with contextlib.suppress(ImportError):
+                return importlib.import_module(name).DataFrame(rows)
+        raise WgccError("data", "History.frame needs pandas or polars: pip install pandas")
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draws the loss and what was evaluated over the steps; returns matplotlib's axes."""
+        axes = _new_axes() if ax is None else ax
+        axes.plot(self.steps, self.losses, label="loss")
+        evaluated = [report for report in self.reports if report.eval]
+        for name in dict.fromkeys(name for report in evaluated for name in report.eval):
+            points = [(r.step, r.eval[name]) for r in evaluated if name in r.eval]
+            axes.plot(*zip(*points, strict=True), label=f"eval {name}")
+        axes.set_xlabel("step")
+        axes.legend()
+        return axes
+
+    def __repr__(self) -> str:
+        if not self.reports:
+            return "<History without reports>"
+        last = self.reports[-1]
+        numbers = {**last.outputs, **{f"eval {name}": n for name, n in last.eval.items()}}
+        shown = ", ".join(f"{name} {number:.4g}" for name, number in numbers.items())
+        count = f"{len(self.reports)} report{'' if len(self.reports) == 1 else 's'}"
+        return f"<History: {count}, step {last.step}: {shown}; ended by {self.stopped}>"
+
     def back_to(self, step: int) -> None:
         """Drops the reports after this step, because the steps are repeated."""
         self.reports = [report for report in self.reports if report.step <= step]
+
+
+def _new_axes() -> Any:
+    try:
+        plots = importlib.import_module("matplotlib.pyplot")
+    except ImportError:
+        text = "History.plot needs matplotlib: pip install matplotlib"
+        raise WgccError("data", text) from None
+    return plots.subplots()[1]
 
 
 class Log:

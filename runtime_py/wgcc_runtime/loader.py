@@ -18,6 +18,7 @@ from wgcc_runtime.bundle_files import (
     read_twin,
 )
 from wgcc_runtime.choice import WASM, choose
+from wgcc_runtime.copying import Origin
 from wgcc_runtime.device import DEFAULT_PROFILE, open_device
 from wgcc_runtime.drawn import checked_seed
 from wgcc_runtime.errors import WgccError, WgccWarning
@@ -61,20 +62,11 @@ def load(
     """
     check_process()
     seed = checked_seed(seed)
-    read = open_bundle(path)
     plan = load_plan(path)
-    values = StartValues(plan, read, weights)
-    chosen = choose(device, plan, profile)
-    if plan.edited:
-        rest = "; the twin, which runs here, does not have the edits" if chosen == WASM else ""
-        text = f"edited by hand in this bundle: {', '.join(plan.edited)}{rest}"
-        warnings.warn(text, WgccWarning, stacklevel=2)
-    machine: Machine
-    if chosen == WASM:
-        machine = _twin_machine(read, plan, max_bytes, threads)
-    else:
-        machine = _gpu_machine(read, plan, max_bytes, chosen, profile)
-    model = Model(machine, values, seed, on_bytes or _unheard)
+    origin = Origin(open_bundle(path), device, profile, max_bytes, threads)
+    values = StartValues(plan, origin.read, weights)
+    machine = open_machine(plan, origin)
+    model = Model(machine, values, seed, on_bytes, origin)
     for entry in entries:
         machine.prepare(model.entry(entry).name)
     if verify:
@@ -84,18 +76,27 @@ def load(
     return model
 
 
+def open_machine(plan: Plan, origin: Origin) -> Machine:
+    """What runs the plan: the device that its origin names, or the best there is."""
+    read, max_bytes = origin.read, origin.max_bytes
+    chosen = choose(origin.device, plan, origin.profile)
+    if plan.edited:
+        rest = "; the twin, which runs here, does not have the edits" if chosen == WASM else ""
+        text = f"edited by hand in this bundle: {', '.join(plan.edited)}{rest}"
+        warnings.warn(text, WgccWarning, stacklevel=3)
+    if chosen == WASM:
+        return _twin_machine(read, plan, max_bytes, origin.threads)
+    return _gpu_machine(read, plan, max_bytes, chosen, origin.profile)
+
+
 def open_twin(raw: Mapping[str, Any], read: Read) -> Model:
     """The twin of a bundle that the caller is about to write, on one thread.
 
     Its plan is not checked: it is the caller's own.
     """
-    plan = _with_tokens(unchecked_plan(json.loads(json.dumps(raw))), read)
+    plan = with_tokens(unchecked_plan(json.loads(json.dumps(raw))), read)
     machine = _twin_machine(read, plan, MAX_BYTES, 1)
-    return Model(machine, StartValues(plan, read, None), None, _unheard)
-
-
-def _unheard(done: int, total: int) -> None:
-    """For callers that do not ask for progress."""
+    return Model(machine, StartValues(plan, read, None), None)
 
 
 def _gpu_machine(
@@ -146,10 +147,11 @@ def load_plan(path: str | Path) -> Plan:
     data = read("plan.json", MAX_PLAN_BYTES)
     if data is None:
         raise WgccError("bundle", f"{path} has no plan.json, so it is not a bundle of wgcc")
-    return _with_tokens(read_plan(data), read)
+    return with_tokens(read_plan(data), read)
 
 
-def _with_tokens(plan: Plan, read: Read) -> Plan:
+def with_tokens(plan: Plan, read: Read) -> Plan:
+    """The plan, whose tokens can be opened."""
     if plan.tokens is None:
         return plan
     # Only here, because few models have tokens.

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wgcc_runtime.arrays import Array, from_words
+from wgcc_runtime.arrays import Array
 from wgcc_runtime.batches import Batch, check_batch
 from wgcc_runtime.checkpoint import (
     Checkpoint,
@@ -20,55 +18,30 @@ from wgcc_runtime.checkpoint import (
     resume_checkpoint,
     save_checkpoint,
 )
-from wgcc_runtime.choice import WASM
 from wgcc_runtime.data import preparation as prepare
 from wgcc_runtime.drawn import checked_seed
+from wgcc_runtime.entry_method import EntryMethod
 from wgcc_runtime.errors import WgccError, WgccWarning, did_you_mean
-from wgcc_runtime.flight import Flight, HalfSteps, Launcher, StepsInHalves
-from wgcc_runtime.interrupts import Exclusive, OneFit, OneText, check_process, is_child
-from wgcc_runtime.machine import Machine
-from wgcc_runtime.plan import Entry, Plan, Tensor
-from wgcc_runtime.runner import Guard, Runner
+from wgcc_runtime.flight import HalfSteps
+from wgcc_runtime.interrupts import check_process
+from wgcc_runtime.opened_model import OpenedModel
+from wgcc_runtime.plan import Entry, Plan
 from wgcc_runtime.tokens.of_model import WithTokens
-from wgcc_runtime.values import OnBytes, StartValues, Words, counted, without_moments, words_of
+from wgcc_runtime.values import Words, without_moments, words_of
 
 if TYPE_CHECKING:
-    from wgcc_runtime.history import History
+    from wgcc_runtime.history import History, Report
+    from wgcc_runtime.parameters import Parameters
     from wgcc_runtime.timing import Profile
     from wgcc_runtime.tune import Tuning, Watch
 
 
-class Model(StepsInHalves, WithTokens):
+class Model(OpenedModel, WithTokens):
     """Made by `load`. `m.train(x=…, y=…)` and `m.call("train", …)` run an entry.
 
     Threads may share a model; their calls run one after the other. After Ctrl-C, or an exception in
     a callback, it is as after the last counted step.
     """
-
-    # A training step that gives a NaN is undone and raises; turn off to continue anyway.
-    check_finite = True
-
-    def __init__(
-        self, machine: Machine, values: StartValues, seed: int | None, on_bytes: OnBytes
-    ) -> None:
-        self._machine = machine
-        self._values = values
-        self._runners: dict[tuple[str, tuple[str, ...], bool], Runner] = {}
-        self._guards: dict[tuple[str, bool], Guard] = {}
-        self._exclusive = Exclusive()
-        self._flight: Flight | None = None
-        self._halves = HalfSteps()
-        self._fitting = OneFit()
-        # Used by `write` and `generate`.
-        self._writing = OneText()
-        self._progress = Progress()
-        # How people's data became the arrays that the model was trained with; see wgcc/DATA.md.
-        self.preparation: prepare.Preparation | None = values.preparation
-        self._seed = seed
-        self._has_learned = values.has_learned
-        self._snapshot: tuple[Words, Progress] | None = None
-        self._write(values.constants)
-        self._write(counted(values.words(seed), on_bytes), Progress())
 
     def call(self, entry: str, /, **inputs: Any) -> dict[str, Array]:
         """Runs an entry: arrays (or numbers) in, numpy arrays out.
@@ -124,12 +97,76 @@ class Model(StepsInHalves, WithTokens):
         outputs = run(entry.name, **prepare.prepared_inputs(self.preparation, inputs))
         return prepare.readable_outputs(self.preparation, self.plan, entry, outputs)
 
-    def fit(self, batches: Any, **options: Any) -> History:
-        """Trains; see `wgcc_runtime.fit.fit` for the options."""
-        from wgcc_runtime.fit import checked_options, fit
+    def fit(
+        self,
+        batches: Any,
+        y: Any = None,
+        *,
+        steps: int | None = None,
+        epochs: int | None = None,
+        every: int = 10,
+        validation: Any = None,
+        eval: Any = None,
+        eval_every: int | None = None,
+        patience: int | None = None,
+        callbacks: Sequence[Callable[[Report], Any]] = (),
+        progress: bool | None = None,
+        partial: str | None = None,
+        log: str | Path | None = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int | None = None,
+        resume: bool | str | Path = False,
+        entry: str = "train",
+        seed: int | None = None,
+        stop: Callable[[], bool] | None = None,
+        recover: bool = False,
+        **unknown: Any,
+    ) -> History:
+        """Trains an entry and returns what was reported.
 
+        `batches`: what `read_data` returns, a dict of arrays (rows are shuffled by `seed`), an
+        iterable of dicts or tuples, such as a data loader (started over if it can be; a generator
+        is closed), or a function of the step's number. `fit(X, y)`: arrays, frames or tensors for
+        an entry with one input and one target.
+        `steps`: how many more; with `resume`, how many in all. None: until the data ends. `epochs`:
+        instead, passes over the data (not for a function). `every`: steps between reports.
+        `partial`: "drop" leaves out rows after the last full batch of an epoch (so it is for
+        arrays), "fill" repeats their rows until they are a batch (so it is for iterables).
+        `eval`, `validation`: a function of the model, or data for the entry `eval`, as a dict or
+        `(X, y)`; `validation=0.2` holds so many rows out; each `eval_every` steps.
+        `patience`: ends the training after so many evaluations (or reports, if nothing is
+        evaluated) without a lower loss; the model is then as it was at the lowest.
+        `callbacks`: called with each `Report`; "stop" ends the training. `stop`: after each submit.
+        `progress`: a line with step, loss and time left; None: on a terminal and in a notebook.
+        `log`: a file of JSON lines. `checkpoint`: where to save, from time to time and at the end;
+        `resume` continues from there (or from the file it names) if it exists.
+        `recover`: after a lost device, continue on a new one from a copy (not with an iterator).
+        """
+        from wgcc_runtime.fit import Options, fit, refuse_unknown
+
+        refuse_unknown(unknown)
+        options = Options(
+            steps=steps,
+            epochs=epochs,
+            every=every,
+            eval=eval,
+            validation=validation,
+            eval_every=eval_every,
+            patience=patience,
+            callbacks=callbacks,
+            progress=progress,
+            partial=partial,
+            log=log,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+            entry=entry,
+            seed=seed,
+            stop=stop,
+            recover=recover,
+        )
         with self._fitting.use():
-            return fit(self, batches, **checked_options(options))
+            return fit(self, batches, y, options)
 
     def profile(self, entry: str = "train", repeat: int = 5) -> Profile:
         """Time per kernel of an entry, with inputs of zeros, on a separate device."""
@@ -143,20 +180,60 @@ class Model(StepsInHalves, WithTokens):
 
         return tune(self._machine, seconds, progress)
 
-    def __getattr__(self, name: str) -> Callable[..., dict[str, Array]]:
+    def __getattr__(self, name: str) -> EntryMethod:
         if name.startswith("_"):
             raise AttributeError(name)
         if name not in self.plan.entries:
             known = did_you_mean(name, self.plan.entries)
             raise AttributeError(f"the model has no entry `{name}`{known}")
-        return lambda **inputs: self.call(name, **inputs)
+        return EntryMethod(self.plan.entries[name], self.call)
 
     def __dir__(self) -> Iterable[str]:
-        return sorted({*super().__dir__(), *self.plan.entries})
+        own = (name for name in super().__dir__() if not name.startswith("_"))
+        return sorted({*own, *self.plan.entries})
+
+    def __repr__(self) -> str:
+        from wgcc_runtime.summary import one_line
+
+        return one_line(self)
+
+    def _repr_html_(self) -> str:
+        from wgcc_runtime.summary import summary_html
+
+        return summary_html(self)
+
+    def __rich__(self) -> Any:
+        from wgcc_runtime.summary import summary_rich
+
+        return summary_rich(self)
+
+    def summary(self) -> str:
+        """Entries with their shapes, parameters by layer, bytes, dispatches and the device."""
+        from wgcc_runtime.summary import summary_text
+
+        return summary_text(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For `pickle` and `copy`: the copy has the same values, and memory of its own."""
+        from wgcc_runtime.copying import open_copy
+
+        if self._origin is None:
+            raise TypeError("this model cannot be copied: it was not opened by `load`")
+        words, progress = self.values_now()
+        origin, given = self._origin.copy(self.plan), self._values.given
+        arguments = type(self), origin, given, self._seed, words, progress
+        return open_copy, arguments, self._copied_attributes()
+
+    def _copied_attributes(self) -> dict[str, Any]:
+        own = {"preparation": self.preparation, "check_finite": self.check_finite}
+        return {**own, "_has_learned": self._has_learned}
 
     @property
-    def plan(self) -> Plan:
-        return self._machine.plan
+    def parameters(self) -> Parameters:
+        """Parameters and state by name, as a dict whose items are read and written in place."""
+        from wgcc_runtime.parameters import Parameters
+
+        return Parameters(self)
 
     @property
     def classes(self) -> list[str] | None:
@@ -167,47 +244,6 @@ class Model(StepsInHalves, WithTokens):
     def has_learned(self) -> bool:
         """Whether its values are trained or given, not drawn."""
         return self._has_learned or self.steps_done > 0
-
-    @property
-    def device_name(self) -> str:
-        return self._machine.device.name
-
-    @property
-    def is_twin(self) -> bool:
-        """Whether the WebAssembly twin runs, not a GPU."""
-        return self._machine.profile == WASM
-
-    @property
-    def profile_name(self) -> str:
-        return self._machine.profile
-
-    @property
-    def has_subgroups(self) -> bool:
-        """Whether reductions use subgroup operations of the device; results have the same bits."""
-        return self._machine.device.has_subgroups
-
-    @property
-    def compile_ms(self) -> float:
-        """How long the driver made pipelines so far; some compile more at the first call."""
-        return self._machine.compile_ms
-
-    @property
-    def progress(self) -> Progress:
-        """The progress of training, including all submitted steps."""
-        if self._flight:
-            self._land_flight()
-        return self._progress
-
-    @property
-    def steps_done(self) -> int:
-        """Training steps made so far, over all entries."""
-        return sum(self.progress.steps.values())
-
-    def entry(self, name: str) -> Entry:
-        if name not in self.plan.entries:
-            near = did_you_mean(name, self.plan.entries)
-            raise WgccError("name", f"the model has no entry `{name}`{near}", name)
-        return self.plan.entries[name]
 
     def params(self) -> dict[str, Array]:
         """All parameters by name, as copies."""
@@ -242,12 +278,17 @@ class Model(StepsInHalves, WithTokens):
 
     def save(self, path: str | Path, optimizer: bool = True, keep_previous: bool = False) -> None:
         """Writes a safetensors file, atomically. With `optimizer` it can be resumed to the bit."""
-        tensors = self.plan.persistent()
+        plan = self._checkpoint_plan()
+        tensors = plan.persistent()
         with self._use():
             progress = self._progress.copy()
             wanted = (tensors if optimizer else without_moments(tensors)).values()
             arrays = self._read(wanted, copy=False)
-        save_checkpoint(path, self.plan, arrays, progress, keep_previous, self.preparation)
+        save_checkpoint(path, plan, arrays, progress, keep_previous, self.preparation)
+
+    def _checkpoint_plan(self) -> Plan:
+        """The plan whose tensors checkpoints hold."""
+        return self.plan
 
     def load(
         self,
@@ -266,7 +307,7 @@ class Model(StepsInHalves, WithTokens):
         check_process()
         restore = resume_checkpoint if or_previous else load_checkpoint
         start = self._values.words(self._seed)
-        found = restore(path, self.plan, start, weights_only, weights)
+        found = restore(path, self._checkpoint_plan(), start, weights_only, weights)
         self._write(found.words, found.progress)
         self.preparation = found.preparation or self._values.names
         self._has_learned = True
@@ -276,10 +317,18 @@ class Model(StepsInHalves, WithTokens):
 
     def snapshot(self) -> None:
         """Keeps a copy of parameters and state on the host, for `recover`."""
+        self._snapshot = self.values_now()
+
+    def values_now(self) -> tuple[Words, Progress]:
+        """All parameters and state as words, and the progress of training that belongs to them."""
         with self._use():
             data = self._read_bytes(self.plan.persistent().values())
             words = {name: np.frombuffer(part, "<u4") for name, part in data.items()}
-            self._snapshot = words, self._progress.copy()
+            return words, self._progress.copy()
+
+    def set_values(self, words: Words, progress: Progress) -> None:
+        """Restores what `values_now` gave."""
+        self._write(words, progress.copy())
 
     def recover(self) -> None:
         """After a lost device: opens a new one and restores the last `snapshot`, or resets."""
@@ -291,107 +340,8 @@ class Model(StepsInHalves, WithTokens):
             words, progress = self._snapshot or (self._values.words(self._seed), Progress())
             self._write(words, progress.copy())
 
-    def close(self) -> None:
-        """Frees the GPU memory."""
-        if is_child():
-            return  # the memory belongs to the parent process
-        with self._exclusive.use():
-            self._land()
-            parts: list[Runner | Guard] = [*self._runners.values(), *self._guards.values()]
-            for part in parts:
-                part.close()
-            self._runners, self._guards = {}, {}
-            self._machine.close()
-
     def __enter__(self) -> Model:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def runner(self, entry: str, outputs: Iterable[str]) -> Launcher:
-        """Runs the entry for many batches in one submit and reads these outputs."""
-        return Launcher(partial(self._launch, entry, tuple(outputs)), self._land_flight)
-
-    @contextlib.contextmanager
-    def _use(self) -> Iterator[None]:
-        """One operation at a time, with signals deferred, after all submitted calls are counted."""
-        with self._exclusive.use():
-            self._machine.check_open()
-            self._land()
-            yield
-
-    def _land_flight(self) -> None:
-        with self._use():
-            pass
-
-    def _launch(
-        self,
-        entry: str,
-        outputs: tuple[str, ...],
-        batches: Sequence[Batch],
-        from_data: bool = False,
-    ) -> Flight:
-        """Submits calls of an entry; the next use of the model waits for them."""
-        spec = self.plan.entries[entry]
-
-        def count(made: int) -> None:
-            if spec.training:
-                self._progress.add(entry, made, from_data)
-
-        with self._use():
-            self._halves.forget()
-            runner = self._runner(entry, outputs)
-            runner.submit(batches)
-            first = self._progress.step(entry) + 1
-            self._flight = Flight(runner, spec, first, len(batches), count)
-            return self._flight
-
-    def _land(self) -> None:
-        if self._flight:
-            self._flight.land()
-            self._flight = None
-        self._halves.drop()
-
-    def _runner(self, entry: str, outputs: tuple[str, ...]) -> Runner:
-        key = entry, outputs, self.check_finite
-        if key not in self._runners:
-            self._runners[key] = Runner(self._machine, entry, outputs, self._guard(entry))
-        return self._runners[key]
-
-    def _guard(self, entry: str) -> Guard | None:
-        spec = self.plan.entries[entry]
-        finite = spec.training and self.check_finite
-        if not finite and not spec.range_guard:
-            return None
-        if (entry, finite) not in self._guards:
-            self._guards[entry, finite] = Guard(self._machine, entry, finite)
-        return self._guards[entry, finite]
-
-    def _read(self, tensors: Iterable[Tensor], copy: bool = True) -> dict[str, Array]:
-        with self._use():
-            data = self._read_bytes(tensors)
-        known = self.plan.tensors
-        return {name: from_words(part, known[name], copy) for name, part in data.items()}
-
-    def _read_bytes(self, tensors: Iterable[Tensor]) -> dict[str, memoryview]:
-        """Buffer by buffer, because one long copy is faster than many short ones."""
-        wanted = list(tensors)
-        found: dict[str, memoryview] = {}
-        for index in sorted({tensor.buffer for tensor in wanted}):
-            inside = [tensor for tensor in wanted if tensor.buffer == index]
-            start = min(tensor.offset for tensor in inside)
-            end = max(tensor.offset + tensor.bytes for tensor in inside)
-            data = memoryview(self._machine.read(index, start, end - start))
-            for tensor in inside:
-                at = tensor.offset - start
-                found[tensor.name] = data[at : at + tensor.bytes]
-        return {tensor.name: found[tensor.name] for tensor in wanted}
-
-    def _write(self, words: Words, progress: Progress | None = None) -> None:
-        """`progress`: the progress of training that belongs to these values, if it changes."""
-        with self._use():
-            self._halves.forget()
-            for name, value in words.items():
-                self._machine.write(self.plan.tensors[name], np.asarray(value, order="C"))
-            self._progress = progress or self._progress

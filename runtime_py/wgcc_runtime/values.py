@@ -73,17 +73,18 @@ class StartValues:
         own, facts = _file(plan, read, WEIGHTS, ("param", "state"))
         # Moments without the step count that belongs to them would give steps of the wrong size.
         self._own = without_moments(own)
+        self.given: Words
         if names_averages(weights):
-            self._given = without_moments(with_averages(own, weights, WEIGHTS))
+            self.given = without_moments(with_averages(own, weights, WEIGHTS))
         else:
             given, given_facts = _given_weights(plan, weights)
-            self._given = dict(given)
+            self.given = dict(given)
             facts = {**facts, **given_facts}
         # How the data was made that the weights were trained with.
         self.preparation: Preparation | None = facts.get(KEY) or bundle_preparation(read)
         # Whether values are given or trained, not drawn.
-        self.has_learned = bool(self._given) or "seed" not in plan.weights or KEY in facts
-        _check_complete(plan, self.constants, self._own, self._given)
+        self.has_learned = bool(self.given) or "seed" not in plan.weights or KEY in facts
+        _check_complete(plan, self.constants, self._own, self.given)
 
     @property
     def names(self) -> Preparation | None:
@@ -97,7 +98,7 @@ class StartValues:
         `own`: the values the bundle was built with, even if other weights were given, or its
         weights file was replaced since.
         """
-        given = {} if own else self._given
+        given = {} if own else self.given
         if own and not self._is_as_built():
             seed = self._built_seed()
         return DrawnWords(self._plan.persistent(), partial(self._word, seed, given))

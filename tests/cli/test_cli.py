@@ -135,7 +135,7 @@ class TestCheck:
     def test_sizes(self, model: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert "25 parameters" in run(capsys, "check", model, "--set", "H=6")[2]
         code, _, err = run(capsys, "check", model, "--set", "Hh=6")
-        assert code == 1 and "no dim Hh" in err
+        assert code == 1 and "no dim or const Hh" in err
         code, _, err = run(capsys, "check", model, "--set", "H")
         assert code == 2 and "NAME=NUMBER" in err
 

@@ -20,8 +20,8 @@ import line_bundle
 import line_twin
 from adapters import ROOT
 from wgcc.cli.group import cli
-from wgcc.cli.progress import clock, sparkline
 from wgcc_runtime import WgccError
+from wgcc_runtime.progress import clock, sparkline
 from wgcc_runtime.weights import load_weights, save_arrays
 
 

@@ -14,8 +14,7 @@ from wgcc.errors import WgError
 from wgcc.from_onnx.convert import Converted, Wishes, convert_file, convert_model
 from wgcc.from_onnx.folder import build
 from wgcc.from_onnx.training_options import Training
-from wgcc.importing.onnx_stored import FOLDED, KIND, SIGNATURE
-from wgcc.importing.onnx_weights import named_weights
+from wgcc.importing.onnx_weights import FOLDED, KIND, SIGNATURE, named_weights
 
 node = helper.make_node
 rng = np.random.default_rng(5)

@@ -74,7 +74,7 @@ def test_parentheses_are_for_readers() -> None:
     wanted = {
         "(a * b) @ c": "(a * b) @ c", "a @ b @ c": "a @ b @ c", "(a @ b) / 3.0": "(a @ b) / 3.0",
         "a + (b * c)": "a + b * c", "(a - b) - c": "a - b - c", "a - (b - c)": "a - (b - c)",
-        "(-a) ** 2": "(-a) ** 2", "x[2 :, : 3, ::2, i +: 4]": "x[2 :, : 3, : : 2, i +: 4]",
+        "(-a) ** 2": "(-a) ** 2", "x[2 :, : 3, ::2, i +: 4]": "x[2 :, : 3, :: 2, i +: 4]",
     }  # fmt: skip
     for source, text in wanted.items():
         assert expression_text(template(source)) == text

@@ -28,6 +28,10 @@ ROWS = (
     ("access",),
     ("compiler", "importing", "exporting"),
     ("from_onnx", "to_onnx", "to_torch"),
+    ("compile_error", "live_settings"),
+    ("in_memory",),
+    ("sklearn",),
+    ("language_service",),
     ("cli",),
 )
 # The same inside wgcc/schedule, in the order of its flow.
@@ -40,7 +44,9 @@ SCHEDULE_ROWS = (
     ("memory", "exchange"),
     ("expand_loops",),
     ("entry_plan",),
-    ("steps", "kernels"),
+    ("kernels",),
+    ("write_kernels",),
+    ("steps",),
     ("schedule",),
 )
 # And inside wgcc/elaborate: what a folder works with comes before it.
@@ -80,6 +86,8 @@ ONLY_IN = {
     "jinja2": r"wgcc/schedule/kernels/render\.py",
     "click": r"wgcc/cli(/\w+)*\.py",
     "rich": r"wgcc/cli(/\w+)*\.py",
+    "pygls": r"wgcc/cli/commands/lsp/\w+\.py",
+    "lsprotocol": r"wgcc/cli/commands/lsp/\w+\.py",
     "numpy": r"wgcc/lazy_numpy\.py",
     "wgpu": r"never",
     "wasmtime": r"never",

@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 
 import line_bundle
-from wgcc.cli.progress import Pace, line_parts, make_progress
+from wgcc.cli.progress import make_progress
 from wgcc_runtime import Report
+from wgcc_runtime.progress import Pace, line_parts
 
 
 @pytest.fixture

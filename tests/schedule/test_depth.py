@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import wgcc.schedule.memory.order as apart
-import wgcc.schedule.schedule as scheduling
+import wgcc.schedule.write_kernels as scheduling
 from adapters import NAMES, ROOT, request_device
 from deep_models import GPT as DEEP_GPT
 from deep_models import write
@@ -25,6 +25,7 @@ from random_models.judge import judge
 from wgcc.compiler import Compiled, compile_file
 from wgcc.ir.graph import TensorType, Value
 from wgcc.ir.index import flat_space, reduction_space
+from wgcc.kernel.tree import Module
 from wgcc.schedule.fuse.group import Candidates, Precedence, falling
 from wgcc.schedule.kernel import ALIGNMENT, Binding, Dispatch, Kernel, Launch, Place
 from wgcc.schedule.kernels.access import share_access
@@ -193,7 +194,7 @@ def dispatch(writes: str, *regions: Place) -> Dispatch:
     """A dispatch of a kernel that writes the bindings that `writes` marks with `w`."""
     marks = zip(writes, regions, strict=True)
     bindings = [Binding(f"b{i}", "f32", 8, c == "w") for i, (c, _) in enumerate(marks)]
-    kernel = Kernel("loop.wgsl.jinja", tuple(bindings), (), (), (), (64, 1, 1))
+    kernel = Kernel("loop", tuple(bindings), (), Module(()), (), (64, 1, 1))
     shows = ("",) * len(regions)
     return Dispatch("x", regions, {"gpu": Launch(kernel, (1, 1, 1))}, shows, kernel)
 

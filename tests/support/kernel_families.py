@@ -1,4 +1,4 @@
-"""Which kernel family a launch is of: the one place where tests know how templates are named."""
+"""Which kernel family a launch is of: the one place where tests know how pages are named."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from wgcc.schedule.kernel import Launch
 
 def family(launch: Launch) -> str:
     """`matmul_tiles`, `rows`, `attention_grad_q`, …"""
-    return launch.kernel.template.partition(".")[0]
+    return launch.kernel.page
 
 
 def is_product(launch: Launch) -> bool:

@@ -14,7 +14,11 @@ from wgcc.backends.wasm.encoding.function import Function
 from wgcc.backends.wasm.encoding.module import PAGE, Module
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.backends.wasm.write_kernel import scratch_words, write_kernel
+from wgcc.kernel.parse import parse_module
+from wgcc.kernel.rewrite.substitute import Filling
+from wgcc.kernel.tree import Module as Tree
 from wgcc.schedule.kernel import Binding, Kernel
+from wgcc.schedule.kernels.render import page
 
 Array = np.ndarray[Any, Any]
 KINDS = {"float32": "f32", "int32": "i32", "uint32": "u32"}
@@ -69,24 +73,24 @@ class Built:
 
 
 def kernel_of(
-    template: str,
+    name: str,
     functions: str,
     constants: Mapping[str, int],
     arrays: Mapping[str, Array],
     written: tuple[str, ...],
-    holes: Mapping[str, Any] | None = None,
+    holes: Mapping[str, Filling] | None = None,
     family: str = "",
 ) -> Kernel:
     bindings = tuple(
         Binding(name, KINDS[array.dtype.name], array.size, name in written)
         for name, array in arrays.items()
     )
-    texts = {"functions": functions, **(holes or {})}
+    body = page(name, {}, holes)
     return Kernel(
-        template,
+        name,
         bindings,
         tuple(constants.items()),
-        tuple(texts.items()),
+        Tree((*parse_module(functions).declarations, *body.declarations)),
         functions=(),
         workgroup=(1, 1, 1),
         family=family,

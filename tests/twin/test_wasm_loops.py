@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from wasm_kernels import Built, kernel_of
+from wgcc.kernel.build import expression, statements
 
 # One thread per column; neighbours read neighbours, a row at a time.
 COLUMN_SUMS = """
@@ -26,8 +27,8 @@ def built(body: str, rows: int, columns: int) -> Built:
     shapes = {"x": (rows,), "a": (rows, columns), "y": (columns,)}
     arrays = {name: random.normal(size=at).astype(np.float32) for name, at in shapes.items()}
     constants = {"OUTER": columns, "WORKGROUP": 64, "ROWS": rows, "COLUMNS": columns}
-    holes = {"body": body, "index": "id.x"}
-    kernel = kernel_of("loop.wgsl.jinja", "", constants, arrays, ("y",), holes)
+    holes = {"BODY": statements(body), "INDEX": expression("id.x")}
+    kernel = kernel_of("loop", "", constants, arrays, ("y",), holes)
     return Built(kernel, arrays, threads=7)
 
 

@@ -55,8 +55,7 @@ def product_of(
     arrays: dict[str, Array],
     written: tuple[str, ...],
 ) -> Kernel:
-    template = "twin_product.wgsl.jinja"
-    return kernel_of(template, functions, constants, arrays, written, family="product")
+    return kernel_of("twin_product", functions, constants, arrays, written, family="product")
 
 
 def product(

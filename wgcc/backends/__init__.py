@@ -1,8 +1,8 @@
 """Readers of kernel trees: a folder for each form that kernels are written in.
 
 A back end takes kernels of a schedule (`schedule/kernel.py`) and reads their trees, never their
-text: `tree_of` gives a whole kernel, `body_of` what is left where a back end has its own bindings
-and functions of ops (`schedule/kernels/render.py`).
+text: `tree_of` gives a whole kernel (`schedule/kernels/render.py`), `Kernel.body` what is left
+where a back end has its own bindings and functions of ops.
 
     wgsl/print_tree.py   print_kernel(kernel, notes) -> text      for GPUs, and for people to read
     wasm/twin.py         write_twin(schedule, …)     -> a module  for machines without a GPU

@@ -5,6 +5,7 @@ Initial values of parameters and state are drawn from the seed, or read from a f
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -44,16 +45,31 @@ def bundle_files(
     large = {WEIGHTS: weights} if isinstance(weights, Pieces) else {}
     inside = None if isinstance(weights, Pieces) else weights
     others = _files_beside_plan(planned, inside)
-    texts = [item for kernel in planned.kernels for item in kernel.contents.items()]
-    kernels = [(path, text.encode("utf-8")) for path, text in texts]
-    plan_file = ("plan.json", plan_text(plan).encode("utf-8"))
-    files = dict([plan_file, *kernels, *others.items(), (source, text.encode("utf-8"))])
-    if isinstance(program.vocab, TokenFile):
-        files[TOKENIZER] = program.vocab.text.encode("utf-8")
+    plan_file = {"plan.json": plan_text(plan).encode("utf-8")}
+    files = {**plan_file, **_kernel_files(planned), **others, source: text.encode("utf-8")}
+    files |= _token_files(program)
     if data is not None:
         files[DATA] = data
     sizes = {name: len(content) for name, content in large.items()}
     return {**files, **large, **web_files(plan, files, sizes)}
+
+
+def runtime_files(planned: Planned, program: Program) -> dict[str, bytes]:
+    """The files that a runtime needs, without a self-test; initial values are drawn by seed."""
+    plan = {**planned.plan, "weights": {"seed": program.seed}, "selftest": {"entries": {}}}
+    text = json.dumps(plan, ensure_ascii=False).encode("utf-8")
+    others = {**_files_beside_plan(planned, None), **_token_files(program)}
+    return {"plan.json": text, **_kernel_files(planned), **others}
+
+
+def _kernel_files(planned: Planned) -> dict[str, bytes]:
+    texts = (item for kernel in planned.kernels for item in kernel.contents.items())
+    return {path: text.encode("utf-8") for path, text in texts}
+
+
+def _token_files(program: Program) -> dict[str, bytes]:
+    vocab = program.vocab
+    return {TOKENIZER: vocab.text.encode("utf-8")} if isinstance(vocab, TokenFile) else {}
 
 
 def complete_plan(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -13,24 +14,31 @@ LONGEST_SIZE = 18
 SEED = click.IntRange(0, 2**32 - 1)
 _MEMORY = re.compile(r"(\d{1,12}(?:\.\d{1,12})?)\s*(?:([kmg])(i?))?b", re.IGNORECASE)
 
+# A number of the language with a sign, a point or an exponent.
+_NUMBER = re.compile(r"-?\d{1,18}(?:\.\d{1,18})?(?:[eE][+-]?\d{1,3})?", re.ASCII)
+
 # Sizes of ONNX files may have dots and the like in their names.
 _SIZE_NAME = re.compile(r"[^\W\d][\w.:/-]*")
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = Callable[..., Any]
+Option = Callable[[Command], Command]
 
 
-def _sizes(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
-    """`("B=32",)` → `{"B": 32}`"""
-    sizes: dict[str, int] = {}
+def _sizes(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
+    """`("B=32", "rate=1e-3")` → `{"B": 32, "rate": 0.001}`"""
+    sizes: dict[str, float] = {}
     for value in values:
         name, _, number = (part.strip() for part in value.partition("="))
         digits = number.replace("_", "")
-        if not (_SIZE_NAME.fullmatch(name) and digits.isascii() and digits.isdigit()):
-            text = f"'{value}' does not have the form NAME=NUMBER, such as B=32."
+        is_whole = digits.isascii() and digits.isdigit()
+        if not (_SIZE_NAME.fullmatch(name) and (is_whole or _NUMBER.fullmatch(number))):
+            text = f"'{value}' does not have the form NAME=NUMBER, such as B=32 or rate=1e-3."
             raise click.BadParameter(text, ctx, param)
-        if len(digits) > LONGEST_SIZE:
+        if is_whole and len(digits) > LONGEST_SIZE:
             raise click.BadParameter(f"'{number}' is too large for a size.", ctx, param)
-        sizes[name] = int(digits)
+        sizes[name] = int(digits) if is_whole else float(number)
+        if math.isinf(sizes[name]):
+            raise click.BadParameter(f"'{number}' is too large for a number.", ctx, param)
     return sizes
 
 
@@ -47,67 +55,66 @@ def memory_size(ctx: click.Context, param: click.Parameter, value: str | None) -
     return int(float(found[1]) * unit**power)
 
 
-def model_file(command: Command) -> Command:
-    file = click.Path(exists=True, dir_okay=False, path_type=Path)
-    return click.argument("model_file", metavar="MODEL.wg", type=file)(command)
+def programs_in(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files themselves, and all .wg files inside folders."""
+    for path in paths:
+        inside = [path]
+        if path.is_dir():
+            inside = [file for file in sorted(path.rglob("*.wg")) if not file.is_dir()]
+        if not inside:
+            raise click.UsageError(f"there is no .wg file in {path}")
+        yield from inside
 
 
-def sizes_option(command: Command) -> Command:
-    return click.option(
-        "--set",
-        "sizes",
-        metavar="NAME=N",
-        multiple=True,
-        callback=_sizes,
-        help="Set the size of a dim: --set B=32 (may be repeated).",
-    )(command)
+def several(*options: Option) -> Option:
+    """One decorator that adds these options, in this order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
-def model_options(command: Command) -> Command:
-    """What is compiled: `--set`, `--model`, `--seed`."""
-    for option in (
-        click.option("--seed", type=SEED, help="Seed to use instead of the model's own."),
-        click.option(
-            "--model", metavar="NAME", help="Which model to use, if the file has several."
-        ),
-        sizes_option,
-    ):
-        command = option(command)
-    return command
-
-
-def strict_dims_option(command: Command) -> Command:
-    return click.option(
-        "--strict-dims",
-        is_flag=True,
-        help="Refuse different dims that only happen to have the same size (WG0410).",
-    )(command)
-
-
-def limits_option(command: Command) -> Command:
-    return click.option(
-        "--limits",
-        type=click.Choice(["raised", "default"]),
-        default="raised",
-        help="default: refuse a tensor above 128 MiB, which not every device allows.",
-    )(command)
-
-
-def json_option(command: Command) -> Command:
-    return click.option("--json", "as_json", is_flag=True, help="Print results as JSON on stdout.")(
-        command
-    )
-
-
-def device_option(command: Command) -> Command:
-    return click.option(
-        "--device",
-        metavar="NAME",
-        help="wasm, webgpu, or part of an adapter's name (see `wgcc doctor`).",
-    )(command)
-
-
-def all_errors_option(command: Command) -> Command:
-    return click.option(
-        "--all-errors", is_flag=True, help="Print every problem, not only the first twenty."
-    )(command)
+model_file: Option = click.argument(
+    "model_file",
+    metavar="MODEL.wg",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
+sizes_option: Option = click.option(
+    "--set",
+    "sizes",
+    metavar="NAME=NUMBER",
+    multiple=True,
+    callback=_sizes,
+    help="Set a dim or a const: --set B=32 --set rate=1e-3 (may be repeated).",
+)
+# What is compiled.
+model_options = several(
+    sizes_option,
+    click.option("--model", metavar="NAME", help="Which model to use, if the file has several."),
+    click.option("--seed", type=SEED, help="Seed to use instead of the model's own."),
+)
+strict_dims_option: Option = click.option(
+    "--strict-dims",
+    is_flag=True,
+    help="Refuse different dims that only happen to have the same size (WG0410).",
+)
+limits_option: Option = click.option(
+    "--limits",
+    type=click.Choice(["raised", "default"]),
+    default="raised",
+    help="default: refuse a tensor above 128 MiB, which not every device allows.",
+)
+json_option: Option = click.option(
+    "--json", "as_json", is_flag=True, help="Print results as JSON on stdout."
+)
+device_option: Option = click.option(
+    "--device",
+    metavar="NAME",
+    help="wasm, webgpu, or part of an adapter's name (see `wgcc doctor`).",
+)
+all_errors_option: Option = click.option(
+    "--all-errors", is_flag=True, help="Print every problem, not only the first twenty."
+)

@@ -4,7 +4,7 @@ traces one entry once more with another number of rows, as `--set` would make it
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from wgcc.elaborate.program.warnings import warn_of_names
 from wgcc.elaborate.report import Exhausted, Report
 from wgcc.elaborate.tracing.context import Context
 from wgcc.elaborate.tracing.values import (
+    AnyValue,
     Builtin,
     LayerDefinition,
     LoadedFile,
@@ -31,19 +32,21 @@ from wgcc.ir.program import Program
 from wgcc.spelling import did_you_mean
 from wgcc.syntax import ast
 
+Observe = Callable[[ast.Expr, AnyValue, Scope], None]
+
 
 def elaborate(
     root: str | Path | Source,
     diagnostics: Diagnostics,
     *,
-    sizes: Mapping[str, int] | None = None,
+    sizes: Mapping[str, float] | None = None,
     model: str | None = None,
     seed: int | None = None,
     strict_dims: bool = False,
 ) -> Program | None:
     """The program of one model of a file: the one called `model`, or the only one.
 
-    None if there are errors. `sizes` are values for dims; `seed` overrides the model's own.
+    None if there are errors. `sizes` are for dims and consts; `seed` overrides the model's own.
     """
     programs = check(root, diagnostics, sizes=sizes, seed=seed, strict_dims=strict_dims)
     if diagnostics.errors:
@@ -64,21 +67,23 @@ def check(
     root: str | Path | Source,
     diagnostics: Diagnostics,
     *,
-    sizes: Mapping[str, int] | None = None,
+    sizes: Mapping[str, float] | None = None,
     seed: int | None = None,
     prepare: Prepare | None = None,
     strict_dims: bool = False,
+    observe: Observe | None = None,
 ) -> dict[str, Program]:
     """Check everything in a file, tests included; returns the programs of models without errors.
 
     Assertions about values in tests are computed only with `prepare`, which turns a graph with
-    `grad` into one that can be evaluated. `strict_dims`: see `Report`.
+    `grad` into one that can be evaluated. `strict_dims`: see `Report`. `observe` sees the value of
+    each expression, each time that it is evaluated, and the scope in which it was.
     """
     if seed is not None and not 0 <= seed <= LARGEST_SEED:
         raise WgError(f"the seed must be a whole number from 0 to {LARGEST_SEED}, not {seed}")
     programs: dict[str, Program] = {}
     try:
-        context, loader, file = load(root, diagnostics, sizes or {}, strict_dims)
+        context, loader, file = load(root, diagnostics, sizes or {}, strict_dims, observe)
         for definition in file.models:
             program = elaborate_model(context, definition, seed)
             if program is not None:
@@ -97,18 +102,28 @@ def check(
 def load(
     root: str | Path | Source,
     diagnostics: Diagnostics,
-    sizes: Mapping[str, int],
+    sizes: Mapping[str, float],
     strict_dims: bool = False,
+    observe: Observe | None = None,
 ) -> tuple[Context, Loader, LoadedFile]:
     """A file with all it imports, declared, and the context in which its models are traced."""
     report = Report(diagnostics, strict_dims)
     context = Context(report, Span(Source("", ""), 0, 0), _base_scope())
     context.value = partial(value_of, context)
+    if observe is not None:
+        context.value = partial(_observe_value, context, observe)
     context.call = partial(call, context)
     loader = Loader(context, sizes)
+    context.built_in = loader.built_in
     file = loader.load_root(root if isinstance(root, Source) else Path(root))
     _refuse_unused_sizes(loader, file)
     return context, loader, file
+
+
+def _observe_value(context: Context, observe: Observe, expr: ast.Expr) -> AnyValue:
+    value = value_of(context, expr)
+    observe(expr, value, context.scope)
+    return value
 
 
 def _base_scope() -> Scope:
@@ -127,7 +142,7 @@ def _refuse_unused_sizes(loader: Loader, file: LoadedFile) -> None:
             continue
         near = did_you_mean(name, file.places)
         advice = f"; did you mean {near[0]}?" if near else ""
-        raise WgError(f"there is no dim {name} to set in {file.source.name}{advice}")
+        raise WgError(f"there is no dim or const {name} to set in {file.source.name}{advice}")
 
 
 def _name(root: str | Path | Source) -> str:
@@ -136,7 +151,7 @@ def _name(root: str | Path | Source) -> str:
 
 def trace_again(
     root: str | Path | Source,
-    sizes: Mapping[str, int],
+    sizes: Mapping[str, float],
     model: str,
     entry: str,
     literal: tuple[int, int] | None = None,
@@ -157,7 +172,7 @@ def trace_again(
         return None
     if graph is None or diagnostics.errors:
         return None
-    return replace(graph, choices=tuple(context.choices))
+    return graph.with_facts(choices=tuple(context.choices))
 
 
 def _with_rows(definition: LayerDefinition, entry: str, old: int, new: int) -> LayerDefinition:

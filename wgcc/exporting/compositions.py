@@ -262,5 +262,5 @@ def written_out(graph: Graph, has_rule: Callable[[Node], bool]) -> Graph:
             return None
         return COMPOSITIONS.get(node.op) or OPS[node.op].ordinary or composite(node)
 
-    unguarded = replace(graph, range_guard=None)  # exported entries do not report wrong ids
+    unguarded = replace(graph, range_flag=None)  # exported entries do not report wrong ids
     return prune(expand(autograd(unguarded), parts_of))

@@ -89,7 +89,7 @@ def _attempt(draft: Draft, sizes: Sizes, names: Sequence[str], rows: str) -> Wri
 
 def _has_rows(program: Program | None, size: str) -> bool:
     """Whether its inputs and outputs have rows, as many as the size says, each computed alone."""
-    rows = program.entries["predict"].rows if program is not None else ()
+    rows = program.entries["predict"].entry.rows if program is not None else ()
     return any(
         item.decided_by is not None
         and item.decided_by[0] == size

@@ -29,7 +29,7 @@ from wgcc.from_onnx.values import (
     Writer,
     plain_order,
 )
-from wgcc.importing.onnx_stored import repeated_vectors, stored
+from wgcc.importing.onnx_weights import repeated_vectors, stored
 from wgcc.lazy_numpy import Array, np
 
 # A small file can ask for any amount of work, by loops in loops and functions of functions.

@@ -43,14 +43,37 @@ def range_of(expr: Expr, ranges: Ranges) -> Range | None:
         case Member(Name(name), field):
             return ranges.get(f"{name}.{field}")
         case Binary(op, left, right) if op in _ARITHMETIC:
-            return _binary(op, range_of(left, ranges), range_of(right, ranges))
+            a, b = range_of(left, ranges), range_of(right, ranges)
+            is_known = (a is not None and b is not None) or is_u32(expr, ranges)
+            return arithmetic(op, a, b) if is_known else None
         case Call("min" | "max" as name, (left, right)):
-            return _extreme(name, range_of(left, ranges), range_of(right, ranges))
+            a, b = range_of(left, ranges), range_of(right, ranges)
+            return _extreme(name, a, b) if (a and b) or is_u32(expr, ranges) else None
         case Call("select", (no, yes, condition)):
             return _select(range_of(no, ranges), range_of(yes, ranges), truth_of(condition, ranges))
         case Call("u32", (operand,)):
             return range_of(operand, ranges)
     return None
+
+
+def is_u32(expr: Expr, ranges: Ranges) -> bool:
+    """Is it certain that no number here is negative? Names with a range are u32."""
+    match expr:
+        case Literal(_, kind):
+            return kind == "u32"
+        case Name(name):
+            return name in ranges
+        case Member(Name(name), field):
+            return f"{name}.{field}" in ranges
+        case Binary("<<" | ">>", left, _):
+            return is_u32(left, ranges)
+        case Binary(op, left, right) if op in _ARITHMETIC:
+            return is_u32(left, ranges) or is_u32(right, ranges)
+        case Call("min" | "max" | "select", (left, right, *_)):
+            return is_u32(left, ranges) or is_u32(right, ranges)
+        case Call("u32" | "bitcast<u32>"):
+            return True
+    return False
 
 
 def truth_of(condition: Expr, ranges: Ranges) -> bool | None:
@@ -67,8 +90,12 @@ def truth_of(condition: Expr, ranges: Ranges) -> bool | None:
             return decisive if decisive in sides else None if None in sides else not decisive
         case Binary(op, left, right) if op in _COMPARISONS:
             a, b = range_of(left, ranges), range_of(right, ranges)
-            return None if a is None or b is None else _COMPARISONS[op](a, b)
+            return None if a is None or b is None else truth_of_ranges(op, a, b)
     return None
+
+
+def truth_of_ranges(op: str, a: Range, b: Range) -> bool | None:
+    return _COMPARISONS[op](a, b)
 
 
 def value_of(expr: Expr, ranges: Ranges) -> int | None:
@@ -84,7 +111,7 @@ def narrowed(condition: Expr, ranges: Ranges) -> Ranges:
             return narrowed(right, narrowed(left, ranges))
         case Binary("<" | "<=" as op, Name() | Member() as name, limit):
             most, text = range_of(limit, ranges), _text(name)
-            if most is not None and text:
+            if most is not None and text and (text in ranges or is_u32(limit, ranges)):
                 high = most.high - (op == "<")
                 known = ranges.get(text, Range(0, LIMIT - 1))
                 if known.low <= high:
@@ -101,18 +128,72 @@ def _text(name: Expr) -> str:
     return ""
 
 
-def _binary(op: str, a: Range | None, b: Range | None) -> Range | None:
-    if op == "%" and b is not None and b.low > 0:
-        if a is not None and a.high < b.low:
-            return a
-        return Range(0, b.high - 1)
-    if op == "&" and (known := b or a) is not None:
-        return Range(0, known.high)
-    if a is None or b is None or (op == "/" and b.low == 0):
+def arithmetic(op: str, a: Range | None, b: Range | None, kind: str = "u32") -> Range | None:
+    """The range of `a op b`, both of this type; None stands for all numbers of the type."""
+    rule = _ARITHMETIC.get(op)
+    if rule is None:
         return None
-    corners = [_ARITHMETIC[op](x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
-    low, high = min(corners), max(corners)
-    return Range(low, high) if low >= 0 and high < LIMIT else None
+    whole = whole_range(kind)
+    result = rule(a or whole, b or whole)
+    if result is None or result.low < whole.low or result.high > whole.high:
+        return None
+    return None if result == whole else result
+
+
+def whole_range(kind: str) -> Range:
+    return Range(0, LIMIT - 1) if kind == "u32" else Range(-LIMIT // 2, LIMIT // 2 - 1)
+
+
+def _corners(compute: Callable[[int, int], int], a: Range, b: Range) -> Range:
+    """The range of an operation that only grows, or only falls, with each operand."""
+    corners = [compute(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
+    return Range(min(corners), max(corners))
+
+
+def _quotient(a: Range, b: Range) -> Range | None:
+    """WGSL rounds towards zero. What is divided by zero stays as it is."""
+    if b.low < 0 or (b.low == 0 and a.low < 0):
+        return None
+    if b.low == 0:
+        return Range(0, a.high)
+    return _corners(lambda x, y: x // y if x >= 0 else -(-x // y), a, b)
+
+
+def _remainder(a: Range, b: Range) -> Range | None:
+    """It has the sign of the dividend; by zero it is zero."""
+    if b.low < 0:
+        return None
+    if b.low > 0 and a.low >= 0 and a.high < b.low:
+        return a
+    most = max(b.high - 1, 0)
+    return Range(max(min(a.low, 0), -most), min(max(a.high, 0), most))
+
+
+def _and(a: Range, b: Range) -> Range | None:
+    if a.is_single and b.is_single:
+        return single(a.low & b.low)
+    masks = [side.high for side in (a, b) if side.low >= 0]
+    return Range(0, min(masks)) if masks else None
+
+
+def _or(a: Range, b: Range) -> Range | None:
+    if a.is_single and b.is_single:
+        return single(a.low | b.low)
+    if a.low < 0 or b.low < 0:
+        return None
+    return Range(max(a.low, b.low), (1 << max(a.high, b.high).bit_length()) - 1)
+
+
+def _xor(a: Range, b: Range) -> Range | None:
+    if a.is_single and b.is_single:
+        return single(a.low ^ b.low)
+    either = _or(a, b)
+    return None if either is None else Range(0, either.high)
+
+
+def _shift(compute: Callable[[int, int], int], a: Range, b: Range) -> Range | None:
+    """Only the last five bits of a distance count."""
+    return _corners(compute, a, b) if b.low >= 0 and b.high < 32 else None
 
 
 def _extreme(name: str, a: Range | None, b: Range | None) -> Range | None:
@@ -157,13 +238,15 @@ _COMPARISONS: dict[str, Callable[[Range, Range], bool | None]] = {
     "==": _equal,
     "!=": _not_equal,
 }
-_ARITHMETIC: dict[str, Callable[[int, int], int]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
-    "&": lambda a, b: a & b,
-    "<<": lambda a, b: a << min(b, 32),
-    ">>": lambda a, b: a >> min(b, 32),
+_ARITHMETIC: dict[str, Callable[[Range, Range], Range | None]] = {
+    "+": lambda a, b: Range(a.low + b.low, a.high + b.high),
+    "-": lambda a, b: Range(a.low - b.high, a.high - b.low),
+    "*": lambda a, b: _corners(lambda x, y: x * y, a, b),
+    "/": _quotient,
+    "%": _remainder,
+    "&": _and,
+    "|": _or,
+    "^": _xor,
+    "<<": lambda a, b: _shift(lambda x, y: x << y, a, b),
+    ">>": lambda a, b: _shift(lambda x, y: x >> y, a, b),
 }

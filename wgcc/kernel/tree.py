@@ -263,6 +263,14 @@ class Module:
 
     declarations: tuple[Declaration, ...]
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Kernels are looked up by what they are, and a tree has thousands of nodes."""
+        return hash(self.declarations)
+
     @cached_property
     def constants(self) -> dict[str, Expr]:
         return {d.name: d.value for d in self.declarations if isinstance(d, Constant)}
@@ -276,6 +284,10 @@ class Module:
         return {d.name: d for d in self.declarations if isinstance(d, Struct)}
 
     @cached_property
+    def aliases(self) -> dict[str, str]:
+        return {d.name: d.kind for d in self.declarations if isinstance(d, Alias)}
+
+    @cached_property
     def functions(self) -> dict[str, FunctionDef]:
         return {d.name: d for d in self.declarations if isinstance(d, FunctionDef)}
 
@@ -284,31 +296,34 @@ class Module:
         return self.functions["main"].workgroup
 
 
-def words_of(module: Module) -> set[str]:
-    """All names that a module mentions, in types and comments too."""
-    words: set[str] = set()
-    for declared in module.declarations:
-        words |= _words(declared.comment)
-        match declared:
-            case Constant(_, value):
-                words |= _names((value,))
-            case Alias(_, kind) | ModuleVariable(_, _, kind):
-                words |= _words(kind)
-            case FunctionDef(body=body, workgroup=workgroup):
-                words |= _names(workgroup)
-                for statement in statements_of(body):
-                    words |= _names(expressions_of(statement)) | _words(statement.comment)
-                    if isinstance(statement, Let) and statement.kind:
-                        words |= _words(statement.kind)
+def words_of(declared: Declaration) -> set[str]:
+    """All names that a declaration mentions, in types and comments too."""
+    words = _words(declared.comment)
+    match declared:
+        case Constant(_, value):
+            words |= _names((value,))
+        case Alias(_, kind) | ModuleVariable(_, _, kind):
+            words |= _words(kind)
+        case FunctionDef(body=body, workgroup=workgroup):
+            words |= _names(workgroup)
+            for statement in statements_of(body):
+                words |= _names(expressions_of(statement)) | _words(statement.comment)
+                if isinstance(statement, Let) and statement.kind:
+                    words |= _words(statement.kind)
     return words
 
 
 def _names(exprs: tuple[Expr, ...]) -> set[str]:
     """Calls have types as names: `array<f32, ROWS>()`."""
     words: set[str] = set()
-    for part in (part for expr in exprs for part in parts_of(expr)):
-        if isinstance(part, Name | Call):
+    pending = list(exprs)
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Name):
+            words.add(part.name)
+        elif isinstance(part, Call):
             words |= _words(part.name)
+        pending += children_of(part)
     return words
 
 

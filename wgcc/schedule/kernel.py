@@ -9,6 +9,7 @@ from math import prod
 from wgcc.errors import Span
 from wgcc.ir.graph import Constant
 from wgcc.ir.places import ALIGNMENT, MAX_BINDINGS, WORD, Buffer, Place, round_up
+from wgcc.kernel.tree import Module
 
 __all__ = [
     "ALIGNMENT",
@@ -33,7 +34,7 @@ GPU = "gpu"
 CANDIDATE = "candidate_"
 # Of elements that are not one word.
 BYTES = {"f16": 2, "vec2f": 8, "vec2h": 4, "vec4f": 16, "vec4h": 8, "vec4u": 16}
-HALVES = ("f16", "vec2h", "vec4h")
+F16_ELEMENTS = ("f16", "vec2h", "vec4h")
 MAX_WORKGROUPS = 65_535
 # Workgroup memory that every device grants.
 MAX_WORKGROUP_BYTES = 16_384
@@ -64,7 +65,7 @@ class Binding:
     @property
     def is_half(self) -> bool:
         """Does it hold f16 elements, alone or in vectors?"""
-        return self.element in HALVES
+        return self.element in F16_ELEMENTS
 
     @property
     def bytes(self) -> int:
@@ -83,9 +84,9 @@ class WorkgroupVariable:
     length: tuple[str, ...] = ()
 
     @property
-    def declaration(self) -> str:
-        array = f"array<{self.element}, {' * '.join(self.length)}>"
-        return f"var<workgroup> {self.name}: {array if self.length else self.element};"
+    def kind(self) -> str:
+        length = " * ".join(self.length)
+        return f"array<{self.element}, {length}>" if length else self.element
 
     def bytes(self, constants: Mapping[str, int]) -> int:
         count = prod(constants[name] for name in self.length)
@@ -99,16 +100,18 @@ def workgroup_bytes(shared: Iterable[WorkgroupVariable], constants: Mapping[str,
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A template and all it needs. Equal kernels are one file and one pipeline.
+    """A page and all it needs. Equal kernels are one file and one pipeline.
 
+    `body` is the page with its holes filled, without bindings, constants, workgroup memory and the
+    functions of ops; `kernels/render.py` has the whole tree. `page` is where it was written.
     `family` says what all its threads compute together (`product`, `attention`, …), where a back
     end may have a better way than one thread after the other.
     """
 
-    template: str
+    page: str
     bindings: tuple[Binding, ...]
     constants: tuple[tuple[str, int], ...]
-    holes: tuple[tuple[str, object], ...]
+    body: Module
     functions: tuple[str, ...]
     workgroup: tuple[int, int, int]
     shared: tuple[WorkgroupVariable, ...] = ()
@@ -122,7 +125,7 @@ class Kernel:
     @property
     def has_halves(self) -> bool:
         """Does it need adapters with `shader-f16`?"""
-        shared = any(variable.element in HALVES for variable in self.shared)
+        shared = any(variable.element in F16_ELEMENTS for variable in self.shared)
         return shared or any(binding.is_half for binding in self.bindings)
 
     @property

@@ -15,7 +15,7 @@ from wgcc.ir.index import IndexTooLarge
 from wgcc.ir.places import LARGEST, MAX_BINDING, MAX_BUFFER, MIB, ceil_div
 from wgcc.ir.program import Program
 from wgcc.passes.lay_out import check_buffers
-from wgcc.schedule.codegen.loop_limits import MAX_ITERATIONS
+from wgcc.schedule.codegen.limits import MAX_ITERATIONS
 from wgcc.schedule.kernel import (
     GPU,
     MAX_BINDINGS,

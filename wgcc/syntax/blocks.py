@@ -383,4 +383,7 @@ class _Balancer:
         at = len(self.kept)
         while self.kept[at - 1].type == "_NL":
             at -= 1
-        self.kept.insert(at, inserted(CLOSER_TYPES[opener.text], closer, self.kept[at - 1]))
+        place = inserted(CLOSER_TYPES[opener.text], closer, self.kept[at - 1])
+        self.kept.insert(at, place)
+        own_line = f"\n{self.source.line_indent(opener.line)}" if closer == "}" else ""
+        problem.fix((place.span(self.source), own_line + closer))

@@ -13,6 +13,8 @@ from wgcc.syntax.tokens import words
 
 # Where only these are accepted, a name is expected.
 _NAME_PLACES = words("NAME STRING DTYPE RPAR RSQB")
+# What can follow a name that is declared: before a type or layer, `:` is missing.
+_AFTER_NAMES = words("COLON EQUAL LSQB")
 _ARITHMETIC = ("PLUS", "MINUS", "MULOP", "POW")
 
 
@@ -89,7 +91,8 @@ def _number_and_name(a: UnexpectedToken) -> bool:
         return False
     span = Span(a.source, a.previous.start, a.token.end)
     a.diagnostics.error("WG0116", "a name cannot begin with a digit", span).help(
-        f"for a product write `{a.previous.text} * {a.token.text}`"
+        f"for a product write `{a.previous.text} * {a.token.text}`",
+        (Span(a.source, a.previous.end, a.token.start), " * "),
     )
     return True
 
@@ -175,6 +178,10 @@ def _unexpected(a: UnexpectedToken) -> None:
     advice = advise(a)
     if advice is not None:
         problem.help(advice[0], *advice[1])
+    elif a.token.text == "==" and "EQUAL" in a.accepts:
+        problem.fix((a.span, "="))
+    elif a.accepts <= _AFTER_NAMES and "COLON" in a.accepts and a.token.type in ("NAME", "DTYPE"):
+        problem.fix((Span(a.source, a.previous.end, a.previous.end), ":"))
 
 
 _RULES = (

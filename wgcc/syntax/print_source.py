@@ -128,11 +128,11 @@ def _arguments(arguments: Iterable[ast.Argument]) -> str:
 
 
 def _slice(node: ast.Slice) -> tuple[str, int]:
-    """`:`, `2 :`, `: 3`, `2 : 3`, `0 : 6 : 2`, `5 : : -1`."""
+    """`:`, `2 :`, `: 3`, `2 : 3`, `0 : 6 : 2`, `5 :: -1`."""
     parts = [expression_text(node.start)] if node.start is not None else []
     parts += [":", *([expression_text(node.stop)] if node.stop is not None else [])]
     parts += [":", expression_text(node.step)] if node.step is not None else []
-    return " ".join(parts), LOOSEST
+    return " ".join(parts).replace(": :", "::"), LOOSEST
 
 
 def _window(node: ast.Window) -> tuple[str, int]:
@@ -297,9 +297,14 @@ def _replace(node: ast.Replace) -> str:
 
 
 def _value_param(node: ast.ValueParam) -> str:
-    kind = node.kind if isinstance(node.kind, str) else type_text(node.kind)
     default = f" = {expression_text(node.default)}" if node.default is not None else ""
-    return f"{node.name.text}: {kind}{default}"
+    return f"{node.name.text}: {_kind(node.kind)}{default}"
+
+
+def _kind(kind: ast.Kind) -> str:
+    if isinstance(kind, ast.Choice):
+        return " or ".join(map(expression_text, kind.options))
+    return kind if isinstance(kind, str) else type_text(kind)
 
 
 def _names(names: Iterable[ast.Identifier]) -> str:

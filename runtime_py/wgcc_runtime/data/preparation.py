@@ -193,7 +193,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Data:
     """Made by `read_data`; `fit` takes it and keeps its preparation with the model.
 
@@ -212,6 +212,10 @@ class Data:
     needs_scaling: list[str] = field(default_factory=list)
     # Whether the scaling was computed from these rows, so that a part of them needs its own.
     own_scaling: bool = False
+
+    def __repr__(self) -> str:
+        arrays = ", ".join(f"{name} {list(array.shape)}" for name, array in self.arrays.items())
+        return f"<Data: {self.rows:,} rows; {arrays}>"
 
     def split(self, share: float, seed: int = 0) -> tuple[Data, Data]:
         """Rows to train with, and a `share` of them to judge with, chosen by `seed`.

@@ -161,7 +161,9 @@ def train(model: Model, arrays: Mapping[str, Array], data: Any, request: Round) 
     if request.mu:
         numbers = _proximal_steps(model, entry, source, steps, request.mu)
     else:
-        history = model.fit(data, steps=steps, every=steps, entry=entry.name, seed=seed)
+        history = model.fit(
+            data, steps=steps, every=steps, entry=entry.name, seed=seed, progress=False
+        )
         numbers = dict(history.reports[-1].outputs)
     # Arrays that are just one batch have no rows to choose from.
     is_batch = source.count == 1 and entry.rows is not None

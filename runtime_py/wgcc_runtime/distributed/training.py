@@ -16,9 +16,9 @@ from wgcc_runtime.checkpoint import Progress
 from wgcc_runtime.distributed.agreement import Agreement, Wants
 from wgcc_runtime.distributed.worker import WorkerLine
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.fit import CHECKPOINT_SECONDS
 from wgcc_runtime.history import History, Log, Pace, Report
 from wgcc_runtime.schedule import Schedule
+from wgcc_runtime.training_loop import CHECKPOINT_SECONDS
 
 # How often a line for each worker is shown during the training.
 LINES_SECONDS = 60.0

@@ -39,7 +39,6 @@ from wgcc.kernel.tree import (
     Unary,
 )
 from wgcc.schedule.kernel import Kernel
-from wgcc.schedule.kernels.render import body_of
 
 # Each thread gets this many iterations at least, and whole vectors of them.
 GRAIN = 16
@@ -260,7 +259,7 @@ _PLAIN = {"wg_max": "max", "wg_min": "min", "Values": "f32"}
 
 def program_of(kernel: Kernel) -> Program:
     constants = {name: Held("u32", index=constant(n)) for name, n in kernel.constants}
-    tree = fill(body_of(kernel), _PLAIN)
+    tree = fill(kernel.body, _PLAIN)
     for name, value in tree.constants.items():
         constants[name] = _number(value, constants)
     functions = dict(tree.functions)

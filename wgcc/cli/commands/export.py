@@ -47,7 +47,7 @@ def command(
     entry: str,
     weights: Path | None,
     source: Path | None,
-    sizes: dict[str, int],
+    sizes: dict[str, float],
 ) -> None:
     """Write an entry of BUNDLE that only computes, with its weights, for other programs.
 
@@ -95,7 +95,7 @@ def _to_onnx(
     say(f"{output}: {len(model.graph.node)} nodes, opset {model.opset_import[0].version}")
 
 
-def _program(bundle: Path, source: Path | None, sizes: Mapping[str, int]) -> Program:
+def _program(bundle: Path, source: Path | None, sizes: Mapping[str, float]) -> Program:
     import wgcc_runtime
     from wgcc.bundle.edited import check_same_model
     from wgcc.compiler import compile_file, read_program
@@ -132,7 +132,7 @@ def _compare(
     graph = program.entries[entry]
     inputs = {}
     for value in graph.inputs:
-        limits = graph.ranges[value.name][:2] if value.name in graph.ranges else None
+        limits = graph.entry.ranges[value.name][:2] if value.name in graph.entry.ranges else None
         drawn = draw(generator, value.dtype, value.shape, limits)
         inputs[value.name] = drawn.astype(NUMPY[value.dtype])
     with wgcc_runtime.load(bundle, device="wasm", weights=weights) as loaded:

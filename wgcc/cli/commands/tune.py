@@ -46,7 +46,7 @@ def command(
     seconds: float,
     device: str | None,
     source: Path | None,
-    sizes: dict[str, int],
+    sizes: dict[str, float],
     as_json: bool,
 ) -> None:
     """Find the fastest kernels for this adapter.
@@ -76,7 +76,7 @@ def command(
 
 
 def _write_candidates(
-    bundle: Path, source: Path | None, sizes: dict[str, int], folder: Path
+    bundle: Path, source: Path | None, sizes: dict[str, float], folder: Path
 ) -> None:
     """A bundle of the same model with all candidate kernels."""
     from wgcc.bundle.edited import check_same_model, read_files

@@ -126,9 +126,6 @@ def _outer(a: Factor, b: Factor, names: Sequence[str]) -> Factor:
     return Factor(terms[0] * terms[1], tuple(names))
 
 
-FUNCTIONS = (BuiltinFunction("einsum", "pattern, *tensors", einsum),)
-
-
 def attention(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """softmax(q kᵀ · scale + mask) v for `[.., heads, rows, head size]`.
 

@@ -11,7 +11,7 @@ from math import sqrt
 from wgcc.elaborate.declarations.constructors import gather_arguments
 from wgcc.elaborate.declarations.signatures import coerce
 from wgcc.elaborate.report import MOST_EFFORT, Stop
-from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, bind
+from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, bind, plain_number
 from wgcc.elaborate.tracing.context import Context
 from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.traced_graph import TracedGraph
@@ -40,14 +40,14 @@ from wgcc.syntax.tree_text import walk
 LARGEST_DIM = 2**31 - 1
 
 
-def declare_dim(context: Context, decl: ast.DimDecl, given: int | None = None) -> AnyValue:
+def declare_dim(context: Context, decl: ast.DimDecl, given: float | None = None) -> AnyValue:
     """The size of a `dim`; `given` (by `--set`) overrides the declaration."""
     name, report = decl.name.text, context.report
     if given is None and decl.value is None:
         problem = report.error("WG0205", f"dim `{name}` has no value", decl.name)
         problem.help(f"give it one here, or build with `--set {name}=...`")
         return FAILED
-    value = Dim.literal(given) if given is not None else _written(context, decl)
+    value = _literal(given) if given is not None else _written(context, decl)
     if isinstance(value, Failed):
         return FAILED
     at = decl.name if decl.value is None or given is not None else decl.value
@@ -68,11 +68,18 @@ def declare_dim(context: Context, decl: ast.DimDecl, given: int | None = None) -
     return Dim.declared(name, value.size, f"{span.source.name}:{span.start}")
 
 
-def declare_const(context: Context, decl: ast.Const) -> AnyValue:
+def declare_const(context: Context, decl: ast.Const, given: float | None = None) -> AnyValue:
+    """The value of a `const`; `given` (by `--set`) overrides a number."""
     value = context.value(decl.value)
     if isinstance(value, Failed):
         return FAILED
     value = context.read(value)
+    if given is not None:
+        if not isinstance(value, (Dim, Number)):
+            text = f"`{decl.name.text}` cannot be set: it is {describe(value)}, not a number"
+            context.report.error("WG0221", text, decl.value)
+            return FAILED
+        value = Number(float(given)) if isinstance(value, Number) else _literal(given)
     if decl.type is not None:
         try:
             return coerce(context, value, decl.type, decl.value, f"`{decl.name.text}`")
@@ -83,6 +90,10 @@ def declare_const(context: Context, decl: ast.Const) -> AnyValue:
         context.report.error("WG0221", text, decl.value)
         return FAILED
     return value
+
+
+def _literal(given: float) -> Dim | Number:
+    return Dim.literal(int(given)) if float(given).is_integer() else Number(given)
 
 
 def check_assertion(context: Context, node: ast.Assert) -> None:
@@ -103,7 +114,13 @@ def check_assertion(context: Context, node: ast.Assert) -> None:
 
 def report_failed_assertion(context: Context, node: ast.Assert) -> Diagnostic:
     text = node.text.value if node.text is not None else "this assertion does not hold"
-    found = context.report.error("WG0403", text, node.condition, "does not hold")
+    names = {name.text for name in walk(node.condition) if isinstance(name, ast.Name)}
+    about = [given.span for name, given in context.given.items() if name in names]
+    if len(about) == 1 and context.functions and context.functions[-1].is_built_in:
+        found = context.report.error("WG0403", text, about[0])
+        found.also(node.condition.span, "the rule")
+    else:
+        found = context.report.error("WG0403", text, node.condition, "does not hold")
     if found.span is not node.condition.span and context.building:
         rule = context.building[-1].name
         found.label = f"`{found.span.text}` breaks a rule of `{rule}`"
@@ -119,7 +136,8 @@ def _written(context: Context, decl: ast.DimDecl) -> AnyValue:
 def _sizes_in(context: Context, condition: ast.Expr) -> str:
     names = sorted({node.text for node in walk(condition) if isinstance(node, ast.Name)})
     found = [(name, context.scope.find(name)) for name in names]
-    return ", ".join(f"{name} = {dim.size}" for name, dim in found if isinstance(dim, Dim))
+    known = [(name, value) for name, value in found if isinstance(value, (Dim, Number))]
+    return ", ".join(f"{name} = {plain_number(value):g}" for name, value in known)
 
 
 def _is_known(value: AnyValue) -> bool:

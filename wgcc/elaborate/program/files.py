@@ -11,6 +11,7 @@ from wgcc.elaborate.declarations.constants import check_assertion, declare_const
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.context import Context
 from wgcc.elaborate.tracing.values import (
+    BUILT_IN,
     FAILED,
     AnyValue,
     DtypeValue,
@@ -35,9 +36,9 @@ MOST_FILES = 1000
 
 
 class Loader:
-    """Reads each file once. `sizes` are values for dims given from outside (`--set`)."""
+    """Reads each file once. `sizes` are for dims and consts, from outside (`--set`)."""
 
-    def __init__(self, context: Context, sizes: Mapping[str, int]) -> None:
+    def __init__(self, context: Context, sizes: Mapping[str, float]) -> None:
         self.context = context
         self.sizes = sizes
         self.used_sizes: set[str] = set()
@@ -56,7 +57,7 @@ class Loader:
 
     def load_root(self, root: Path | Source) -> LoadedFile:
         """The program itself, after the library. A file that cannot be read is a `WgError`."""
-        path = Path(root.name) if isinstance(root, Source) else root
+        path = Path(root.path) if isinstance(root, Source) else root
         self._root, self._shown_folder = _resolved(path.parent), path.parent
         library = data_dir("grammar") / "std" / PRELUDE
         if _resolved(path) != _resolved(library):
@@ -66,6 +67,12 @@ class Loader:
         self._load_used(source.text)
         self.context.report.root = source
         return self._declare(parse(source, self.context.report.diagnostics), _resolved(path))
+
+    def built_in(self, name: str) -> AnyValue:
+        """A built-in function that is written in the language; it is read at its first use."""
+        path = data_dir("grammar") / BUILT_IN
+        file = self._files.get(_resolved(path)) or self._load_library(path)
+        return file.scope.names[name]
 
     def _load_used(self, text: str) -> None:
         """The files of the library that define a word of `text`; their names join the others.
@@ -138,14 +145,15 @@ class Loader:
             self._define(file, item.name, ModuleValue(other) if other else FAILED)
         elif isinstance(item, ast.Dims):
             for dim in item.dims:
-                self._define(file, dim.name, declare_dim(context, dim, self._given(file, dim)))
+                self._define(file, dim.name, declare_dim(context, dim, self._given(file, dim.name)))
         elif isinstance(item, ast.Const):
-            self._define(file, item.name, declare_const(context, item))
+            given = self._given(file, item.name)
+            self._define(file, item.name, declare_const(context, item, given))
         elif isinstance(item, ast.Assert):
             check_assertion(context, item)
 
-    def _given(self, file: LoadedFile, dim: ast.DimDecl) -> int | None:
-        name = dim.name.text
+    def _given(self, file: LoadedFile, identifier: ast.Identifier) -> float | None:
+        name = identifier.text
         if file.source in self.context.report.library or name not in self.sizes:
             return None
         self.used_sizes.add(name)

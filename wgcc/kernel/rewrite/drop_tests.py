@@ -9,21 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from wgcc.kernel.ranges import Range, Ranges, narrowed, range_of, truth_of
+from wgcc.kernel.ranges import LIMIT, Range, Ranges, is_u32, narrowed, range_of, truth_of
 from wgcc.kernel.rewrite.substitute import rename
 from wgcc.kernel.rewrite.transform import Body, declared_in, map_expression, with_expressions
 from wgcc.kernel.tree import (
     Assign,
     Binary,
     Call,
+    Element,
     Expr,
     If,
     Let,
     Literal,
     Loop,
+    Member,
     Name,
     Return,
     Statement,
+    counted,
     statements_of,
 )
 
@@ -45,36 +48,59 @@ def known_after(statement: Statement, ranges: Ranges) -> Ranges:
     """What is known of names after a statement."""
     match statement:
         case Let(name, _, value, mutable):
-            found = range_of(value, ranges) if value is not None and not mutable else None
-            rest = {n: r for n, r in ranges.items() if n != name}
-            return rest if found is None else {**rest, name: found}
+            rest = _without({name}, ranges)
+            if value is None or mutable or not is_u32(value, ranges):
+                return rest
+            result = range_of(value, ranges)
+            return rest if result is None else {**rest, name: result}
         case If(condition, then, ()) if _leaves(then):
             return _where_not(condition, ranges)
-    assigned = assigned_in((statement,))
-    return {n: r for n, r in ranges.items() if n not in assigned} if assigned else ranges
+    return _without(assigned_in((statement,)), ranges)
 
 
 def inside_loop(loop: Loop, ranges: Ranges) -> Ranges:
     """What is known in the body of a loop: its counter, and nothing of what it assigns."""
-    assigned = assigned_in((*loop.body, *loop.after))
-    inner = {n: r for n, r in ranges.items() if n not in assigned}
-    match loop:
-        case Loop((Let(name, _, first, True),), Binary("<", Name(counter), end), (Assign(),), body):
-            start = None if first is None else range_of(first, ranges)
-            stop = range_of(end, inner)
-            is_counter = name == counter and name not in assigned_in(body)
-            if is_counter and start and stop and stop.high > start.low:
-                return {**inner, name: Range(start.low, stop.high - 1)}
-    return inner
+    inner = _unchanged(loop, ranges)
+    head = counted(loop)
+    if head is None or head[0] in assigned_in(loop.body):
+        return inner
+    name, first, end, step = head
+    start, stop, stride = range_of(first, ranges), range_of(end, inner), range_of(step, inner)
+    is_whole = is_u32(first, ranges) or is_u32(end, inner)
+    if not is_whole or start is None or stop is None or stride is None or stop.high <= start.low:
+        return inner
+    # A sum beyond the largest number would be small again.
+    low = start.low if stop.high - 1 + stride.high < LIMIT else 0
+    return {**inner, name: Range(low, stop.high - 1)}
+
+
+def _unchanged(loop: Loop, ranges: Ranges) -> Ranges:
+    """The ranges that hold in all iterations, and when the loop ends."""
+    return _without(assigned_in((loop,)) | declared_in(loop.before), ranges)
 
 
 def assigned_in(body: Body) -> set[str]:
-    targets = (s.target for s in statements_of(body) if isinstance(s, Assign))
-    return {target.name for target in targets if isinstance(target, Name)}
+    """The variables that are assigned, or a part of which is."""
+    roots = set()
+    for statement in statements_of(body):
+        if isinstance(statement, Assign):
+            target = statement.target
+            while isinstance(target, Member | Element):
+                target = target.whole
+            roots |= {target.name} if isinstance(target, Name) else set()
+    return roots
+
+
+def _without(names: set[str], ranges: Ranges) -> Ranges:
+    if not names:
+        return ranges
+    return {text: known for text, known in ranges.items() if text.split(".")[0] not in names}
 
 
 def _statement(statement: Statement, ranges: Ranges) -> Body:
-    statement = with_expressions(statement, lambda expr: _decided(expr, ranges))
+    # The condition of a loop is also tested after what the loop assigns.
+    tested = _unchanged(statement, ranges) if isinstance(statement, Loop) else ranges
+    statement = with_expressions(statement, lambda expr: _decided(expr, tested))
     match statement:
         case If(Literal(value, "bool"), then, other):
             return drop_tests(then if value else other, ranges)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from wgcc.kernel.ranges import range_of, truth_of
+from wgcc.kernel.ranges import truth_of, value_of
 from wgcc.kernel.rewrite.transform import Body, map_body, map_expression
 from wgcc.kernel.tree import Binary, Call, Expr, Literal, Statement, Unary
 
@@ -27,11 +27,11 @@ def fold_body(body: Iterable[Statement]) -> Body:
 def _fold(expr: Expr) -> Expr:
     match expr:
         case Binary(op, Literal(_, kind), Literal(_, other)) if kind in _WHOLE and other in _WHOLE:
-            truth, number = truth_of(expr, {}), range_of(expr, {})
+            truth, number = truth_of(expr, {}), value_of(expr, {})
             if truth is not None:
                 return TRUE if truth else FALSE
             if number is not None:
-                return Literal(number.low, "u32" if "u32" in (kind, other) else "int")
+                return Literal(number, "u32" if "u32" in (kind, other) else "int")
         case Binary("&&" | "||" as op, left, right):
             return _logical(expr, op, left, right)
         case Binary(op, left, right):

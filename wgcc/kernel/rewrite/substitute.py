@@ -51,7 +51,8 @@ def substitute(expr: Expr, holes: Holes) -> Expr:
         case Call():
             inner = with_children(expr, lambda part: substitute(part, holes))
             assert isinstance(inner, Call)
-            return replace(inner, name=_type(expr.name, holes))
+            name = _type(expr.name, holes)
+            return inner if name == expr.name else replace(inner, name=name)
     return with_children(expr, lambda part: substitute(part, holes))
 
 
@@ -85,8 +86,8 @@ def _statement(statement: Statement, holes: Holes) -> Statement:
         return _loop(statement, holes)
     inner = with_bodies(statement, lambda body: substitute_body(body, holes))
     filled = with_expressions(inner, lambda expr: substitute(expr, holes))
-    if isinstance(filled, Let):
-        return replace(filled, kind=_type(filled.kind, holes) if filled.kind else None)
+    if isinstance(filled, Let) and filled.kind:
+        return replace(filled, kind=_type(filled.kind, holes))
     return filled
 
 

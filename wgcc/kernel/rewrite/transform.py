@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from operator import is_
 
 from wgcc.kernel.tree import (
     Assign,
@@ -32,18 +33,25 @@ ChangeBody = Callable[[Body], Body]
 
 
 def with_children(expr: Expr, change: ChangeExpr) -> Expr:
-    """An expression whose operands were changed."""
+    """An expression whose operands were changed: itself, if they are the same."""
     match expr:
-        case Unary():
-            return replace(expr, operand=change(expr.operand))
-        case Binary():
-            return replace(expr, left=change(expr.left), right=change(expr.right))
-        case Call():
-            return replace(expr, args=tuple(map(change, expr.args)))
-        case Member():
-            return replace(expr, whole=change(expr.whole))
-        case Element():
-            return Element(change(expr.whole), change(expr.index))
+        case Unary(op, operand, parens):
+            new = change(operand)
+            return expr if new is operand else Unary(op, new, parens)
+        case Binary(op, left, right, parens):
+            first, second = change(left), change(right)
+            is_same = first is left and second is right
+            return expr if is_same else Binary(op, first, second, parens)
+        case Call(name, args, tall):
+            changed = tuple(map(change, args))
+            return expr if all(map(is_, changed, args)) else Call(name, changed, tall)
+        case Member(whole, field):
+            new = change(whole)
+            return expr if new is whole else Member(new, field)
+        case Element(whole, index):
+            first, second = change(whole), change(index)
+            is_same = first is whole and second is index
+            return expr if is_same else Element(first, second)
     return expr
 
 
@@ -54,18 +62,20 @@ def map_expression(expr: Expr, change: ChangeExpr) -> Expr:
 def with_expressions(statement: Statement, change: ChangeExpr) -> Statement:
     """A statement whose own expressions were changed; not those of statements inside it."""
     match statement:
-        case Let() | Return():
-            if statement.value is None:
+        case Let(value=value) | Return(value=value):
+            new = None if value is None else change(value)
+            return statement if new is value else replace(statement, value=new)
+        case Assign(target, value):
+            place, new = change(target), change(value)
+            if place is target and new is value:
                 return statement
-            return replace(statement, value=change(statement.value))
-        case Assign():
-            return replace(
-                statement, target=change(statement.target), value=change(statement.value)
-            )
-        case If() | Loop():
-            return replace(statement, condition=change(statement.condition))
-        case Run():
-            return replace(statement, call=change(statement.call))
+            return replace(statement, target=place, value=new)
+        case If(condition) | Loop(_, condition):
+            new = change(condition)
+            return statement if new is condition else replace(statement, condition=new)
+        case Run(call):
+            new = change(call)
+            return statement if new is call else replace(statement, call=new)
 
 
 def with_bodies(statement: Statement, change: ChangeBody) -> Statement:

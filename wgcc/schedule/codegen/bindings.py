@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from wgcc.ir.graph import Value
 from wgcc.ir.index import Index, variable
 from wgcc.ir.places import SCALARS
-from wgcc.schedule.codegen.wgsl import element_type, wgsl_type
+from wgcc.kernel.build import select, u32
+from wgcc.kernel.tree import Assign, Binary, Call, Element, Expr, Member, Name
+from wgcc.schedule.codegen.terms import element_type, expr_of, wgsl_type
 from wgcc.schedule.kernel import BYTES, WORD, Binding, Place
 
 # A counter of rounds: uniforms take 16 bytes, of which the first word is used.
 COUNTER_TYPE = "vec4u"
-_FIRST_WORD = ".x"
+_FIRST = "x"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ VECTOR = 4
 
 def is_counter(name: str) -> bool:
     """Is a variable of an index the number of the round, the same for all threads?"""
-    return name.endswith(_FIRST_WORD)
+    return name.endswith(f".{_FIRST}")
 
 
 def unchanged(index: Index) -> Index:
@@ -93,7 +95,7 @@ class Bindings:
 
     def load(
         self, value: Value, position: Index, hoist: Hoisting = unchanged, named: bool = False
-    ) -> str:
+    ) -> Expr:
         """`hoist` may put an index in terms of what was computed before.
 
         `named`: the position is the name of one that `look_at` was given.
@@ -101,18 +103,18 @@ class Bindings:
         value, position = self._in_whole(value, position)
         name, offset = self._bind(value, "x")
         if self._place(value).uniform:
-            return f"{name}{_FIRST_WORD}"
+            return Member(Name(name), _FIRST)
         if self._is_packed(value) and name != SCALARS:
-            word, bit = hoist(position // 4).wgsl(), hoist(position % 4 * 8).wgsl()
-            return _byte(f"{name}[{word}]", bit, value.dtype)
+            word = Element(Name(name), expr_of(hoist(position // 4)))
+            return _byte(word, expr_of(hoist(position % 4 * 8)), value.dtype)
         if not named:
             self._touch(value, position + offset)
-        word = self._element(value, name, position, offset, hoist)
+        element = self._element(value, name, position, offset, hoist)
         if self._place(value).half:
-            return f"f32({word})"
+            return Call("f32", (element,))
         if self._is_packed(value):
-            return _byte(word, "0u", value.dtype)
-        return _from_word(word, value.dtype, name == SCALARS)
+            return _byte(element, u32(0), value.dtype)
+        return _from_word(element, value.dtype, name == SCALARS)
 
     def vector(self, value: Value, position: Index) -> tuple[str, Index, int] | None:
         """Where an element is in a region of vectors: name, number of the vector, component.
@@ -133,45 +135,45 @@ class Bindings:
     def is_half(self, value: Value) -> bool:
         return self._place(self._in_whole(value, variable("i", 1))[0]).half
 
-    def store_vector(self, value: Value, position: Index, texts: list[str]) -> str:
-        """The statement that stores four elements, the first of them at a position."""
+    def store_vector(self, value: Value, position: Index, parts: list[Expr]) -> Assign:
+        """Stores four elements, the first of them at a position."""
         value, position = self._in_whole(value, position)
         name, offset = self._bind(value, "y")
         self._written.add(self.region(value))
-        found = vector_parts(position + offset)
-        assert found is not None and found[1] == 0 and self.region(value) in self.vectors
-        kind = "vec4h" if self._place(value).half else "vec4f"
-        parts = [f"f16({text})" for text in texts] if self._place(value).half else texts
-        return f"{name}[{found[0].wgsl()}] = {kind}({', '.join(parts)});"
+        place = vector_parts(position + offset)
+        assert place is not None and place[1] == 0 and self.region(value) in self.vectors
+        kind = "vec4<f16>" if self._place(value).half else "vec4<f32>"
+        parts = [Call("f16", (part,)) for part in parts] if self._place(value).half else parts
+        return Assign(Element(Name(name), expr_of(place[0])), Call(kind, tuple(parts)))
 
-    def store(self, value: Value, position: Index, text: str) -> str:
+    def store(self, value: Value, position: Index, element: Expr) -> Assign:
         value, position = self._in_whole(value, position)
         name, offset = self._bind(value, "y")
         self._written.add(self.region(value))
         self._touch(value, position + offset, written=True)
+        target = Element(Name(name), expr_of(position + offset))
         if self._place(value).half:
-            return f"{name}[{(position + offset).wgsl()}] = f16({text});"
-        word = _to_word(text, value.dtype, name == SCALARS)
+            return Assign(target, Call("f16", (element,)))
         if self._is_packed(value):
             assert name == SCALARS, "what is stored by element is one word, or `pack`ed before"
-            word = byte_of(text, value.dtype)
-        return f"{name}[{(position + offset).wgsl()}] = {word};"
+            return Assign(target, byte_of(element, value.dtype))
+        return Assign(target, _to_word(element, value.dtype, name == SCALARS))
 
-    def load_word(self, value: Value, position: Index) -> str:
+    def load_word(self, value: Value, position: Index) -> Expr:
         """A word of a value whose elements are packed."""
         name, offset = self._bind(value, "y")
-        return f"{name}[{(position + offset).wgsl()}]"
+        return Element(Name(name), expr_of(position + offset))
 
-    def store_word(self, value: Value, position: Index, text: str) -> str:
+    def store_word(self, value: Value, position: Index, word: Expr) -> Assign:
         self._written.add(self.region(value))
-        return f"{self.load_word(value, position)} = {text};"
+        return Assign(self.load_word(value, position), word)
 
     def part(self, value: Value) -> Part | None:
         return self._parts.get(value.name)
 
     def round(self, part: Part) -> Index:
         """The position of the current round."""
-        return variable(f"{self._bind(part.index, 'round')[0]}{_FIRST_WORD}", part.rounds)
+        return variable(f"{self._bind(part.index, 'round')[0]}.{_FIRST}", part.rounds)
 
     def _in_whole(self, value: Value, position: Index) -> tuple[Value, Index]:
         """Where an element of a part is in the tensor of all rounds."""
@@ -233,11 +235,12 @@ class Bindings:
 
     def _element(
         self, value: Value, name: str, position: Index, offset: int, hoist: Hoisting
-    ) -> str:
+    ) -> Expr:
         if self.region(value) not in self.vectors:
-            return f"{name}[{(hoist(position) + offset).wgsl()}]"
+            return Element(Name(name), expr_of(hoist(position) + offset))
         at = position + offset
-        return f"{name}[{hoist(at // VECTOR).wgsl()}][{hoist(at % VECTOR).wgsl()}]"
+        vector = Element(Name(name), expr_of(hoist(at // VECTOR)))
+        return Element(vector, expr_of(hoist(at % VECTOR)))
 
     def _touch(self, value: Value, position: Index, written: bool = False) -> None:
         region = self.region(value)
@@ -259,29 +262,31 @@ def shown_as(value: Value) -> str:
     return f"{value.name} {value.type}"
 
 
-def byte_of(text: str, dtype: str) -> str:
+def byte_of(element: Expr, dtype: str) -> Expr:
     """An element as a byte, the lowest of a u32."""
     if dtype == "bool":
-        return f"select(0u, 1u, {text})"
-    return f"bitcast<u32>({text}) & 255u" if wgsl_type(dtype) == "i32" else text
+        return select(u32(0), u32(1), element)
+    if wgsl_type(dtype) != "i32":
+        return element
+    return Binary("&", Call("bitcast<u32>", (element,)), u32(255))
 
 
-def _byte(word: str, bit: str, dtype: str) -> str:
+def _byte(word: Expr, bit: Expr, dtype: str) -> Expr:
     """An element of a word of four, which starts at a bit."""
-    word = f"bitcast<i32>({word})" if wgsl_type(dtype) == "i32" else word
-    text = f"extractBits({word}, {bit}, 8u)"
-    return f"{text} != 0u" if dtype == "bool" else text
+    word = Call("bitcast<i32>", (word,)) if wgsl_type(dtype) == "i32" else word
+    byte = Call("extractBits", (word, bit, u32(8)))
+    return Binary("!=", byte, u32(0)) if dtype == "bool" else byte
 
 
-def _from_word(text: str, dtype: str, is_scalar: bool) -> str:
+def _from_word(word: Expr, dtype: str, is_scalar: bool) -> Expr:
     if dtype == "bool":
-        return f"{text} != 0u"
+        return Binary("!=", word, u32(0))
     kind = wgsl_type(dtype)
-    return f"bitcast<{kind}>({text})" if is_scalar and kind != "u32" else text
+    return Call(f"bitcast<{kind}>", (word,)) if is_scalar and kind != "u32" else word
 
 
-def _to_word(text: str, dtype: str, is_scalar: bool) -> str:
+def _to_word(element: Expr, dtype: str, is_scalar: bool) -> Expr:
     if dtype == "bool":
-        return f"select(0u, 1u, {text})"
-    kind = wgsl_type(dtype)
-    return f"bitcast<u32>({text})" if is_scalar and kind != "u32" else text
+        return select(u32(0), u32(1), element)
+    is_bitcast = is_scalar and wgsl_type(dtype) != "u32"
+    return Call("bitcast<u32>", (element,)) if is_bitcast else element

@@ -1,4 +1,4 @@
-"""Write WGSL for "this value at these coordinates".
+"""Builds the expression of "this value at these coordinates".
 
 Values in memory are loaded; everything else is computed on the spot from its operands.
 Statements go to the loop they vary with: a value that does not depend on the inner variable is
@@ -12,13 +12,26 @@ from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.index import Coordinates, Index, Variable, indices, linear, variable
+from wgcc.kernel.build import all_of, functions, in_parens, let, pattern, select, u32
+from wgcc.kernel.tree import (
+    Assign,
+    Binary,
+    Call,
+    Declaration,
+    Element,
+    Expr,
+    Member,
+    Name,
+    Return,
+    Statement,
+)
 from wgcc.ops import OPS
 from wgcc.ops.registry import Indirect, Join, Pointwise, Source, View
 from wgcc.schedule.codegen.bindings import Bindings, Hoisting, unchanged
-from wgcc.schedule.codegen.wgsl import is_literal, literal, wgsl_type, zero
+from wgcc.schedule.codegen.terms import clamped, expr_of, is_number, number, wgsl_type, zero
 
 
-def nothing_hoisted(index: Index, text: str, kind: str = "f32") -> str | None:
+def nothing_hoisted(index: Index, load: Expr, kind: str = "f32") -> Expr | None:
     return None
 
 
@@ -26,13 +39,13 @@ def nothing_hoisted(index: Index, text: str, kind: str = "f32") -> str | None:
 class Scope:
     """A run of statements and the values already computed in it."""
 
-    lines: list[str] = field(default_factory=list)
-    known: dict[tuple[str, Coordinates], str] = field(default_factory=dict)
-    texts: dict[str, str] = field(default_factory=dict)
+    body: list[Statement] = field(default_factory=list)
+    known: dict[tuple[str, Coordinates], Expr] = field(default_factory=dict)
+    names: dict[Expr, Name] = field(default_factory=dict)
 
 
 class Emitter:
-    """`at` gives the name of a WGSL variable (or literal) holding a value's element.
+    """`at` gives the name (or number) that holds a value's element.
 
     `producers` maps value names to the nodes that may be computed here; a value that is not among
     them is loaded from its place. `hoist` may put an index in terms of what was computed before,
@@ -47,12 +60,12 @@ class Emitter:
         self.inner: Scope | None = None
         self.inner_variables: frozenset[Variable] = frozenset()
         self.hoist: Hoisting = unchanged
-        self.loaded: Callable[[Index, str, str], str | None] = nothing_hoisted
+        self.loaded: Callable[[Index, Expr, str], Expr | None] = nothing_hoisted
         self.shares = False
         self._producers = producers
         self._counts: dict[str, int] = {}
 
-    def at(self, value: Value, coordinates: Coordinates) -> str:
+    def at(self, value: Value, coordinates: Coordinates) -> Expr:
         scope = self._scope(coordinates)
         key = (value.name, coordinates)
         if key in self.outer.known:
@@ -61,31 +74,43 @@ class Emitter:
             scope.known[key] = self._make(value, coordinates)
         return scope.known[key]
 
-    def define(self, value: Value, coordinates: Coordinates, text: str) -> None:
-        """Say that `text` already holds this element."""
-        self._scope(coordinates).known[value.name, coordinates] = text
+    def define(self, value: Value, coordinates: Coordinates, element: Expr) -> None:
+        """Say that `element` already holds it."""
+        self._scope(coordinates).known[value.name, coordinates] = element
 
-    def store(self, value: Value, coordinates: Coordinates, text: str) -> str:
+    def store(self, value: Value, coordinates: Coordinates, element: Expr) -> Assign:
         """The statement that stores an element."""
-        return self.bindings.store(value, linear(coordinates, value.shape), text)
+        return self.bindings.store(value, linear(coordinates, value.shape), element)
 
-    def let(self, stem: str, expression: str, coordinates: Coordinates) -> str:
+    def let(self, stem: str, value: Expr, coordinates: Coordinates) -> Name:
         """Bind an expression to a fresh name in the loop its coordinates belong to."""
         scope = self._scope(coordinates)
-        if self.shares and expression in scope.texts:
-            return scope.texts[expression]
+        if self.shares and value in scope.names:
+            return scope.names[value]
         name = self.fresh(stem)
-        scope.lines.append(f"let {name} = {expression};")
-        scope.texts[expression] = name
-        return name
+        scope.body.append(let(name, value))
+        scope.names[value] = Name(name)
+        return Name(name)
 
     def fresh(self, stem: str) -> str:
         self._counts[stem] = self._counts.get(stem, -1) + 1
         return f"{stem}_{self._counts[stem]}"
 
-    def rounded_to_f16(self, text: str) -> str:
+    def rounded_to_f16(self, element: Expr) -> Expr:
         self.functions["round_f16"] = None
-        return f"wg_round_f16({text})"
+        return Call("wg_round_f16", (element,))
+
+    def function(self, signature: str, *last: Statement) -> tuple[Declaration, ...]:
+        """A function of what was computed since the one before, and some statements."""
+        body, self.outer = (*self.outer.body, *last), Scope()
+        return functions(f"fn {signature} {{ BODY(); }}", BODY=body)
+
+    def reader(
+        self, signature: str, value: Value, coordinates: Coordinates
+    ) -> tuple[Declaration, ...]:
+        """A function that returns an element."""
+        self.outer = Scope()
+        return self.function(signature, Return(self.at(value, coordinates)))
 
     def open_loop(self, variables: frozenset[Variable]) -> Scope:
         self.inner, self.inner_variables = Scope(), variables
@@ -101,7 +126,7 @@ class Emitter:
             return self.inner
         return self.outer
 
-    def _make(self, value: Value, coordinates: Coordinates) -> str:
+    def _make(self, value: Value, coordinates: Coordinates) -> Expr:
         node = self._producers.get(value.name)
         if node is None:
             part = self.bindings.part(value)
@@ -116,32 +141,32 @@ class Emitter:
         part = self.bindings.part(value)
         return value.name in self._producers or (part is not None and self._is_computed(part.whole))
 
-    def _load(self, value: Value, coordinates: Coordinates) -> str:
+    def _load(self, value: Value, coordinates: Coordinates) -> Expr:
         index = linear(coordinates, value.shape)
         vector = self.bindings.vector(value, index)
         if vector is not None:
-            bound, number, component = vector
-            four = self.loaded(index, self._four(value, bound, number), "vec4f")
+            bound, place, component = vector
+            four = self.loaded(index, self._four(value, bound, expr_of(place)), "vec4<f32>")
             if four is None:
-                text = self._four(value, bound, self.hoist(number))
-                four = self.let("four", text, coordinates)
-            return f"{four}.{COMPONENTS[component]}"
+                load = self._four(value, bound, expr_of(self.hoist(place)))
+                four = self.let("four", load, coordinates)
+            return Member(four, COMPONENTS[component])
         if wgsl_type(value.dtype) == "f32":
-            name = self.loaded(index, self.bindings.load(value, index), "f32")
-            if name is not None:
-                return name
+            hoisted = self.loaded(index, self.bindings.load(value, index), "f32")
+            if hoisted is not None:
+                return hoisted
         return self.let("x", self.bindings.load(value, index, self.hoist), coordinates)
 
-    def _four(self, value: Value, name: str, number: Index | str) -> str:
+    def _four(self, value: Value, name: str, place: Expr) -> Expr:
         """The vector of that number."""
-        text = f"{name}[{number if isinstance(number, str) else number.wgsl()}]"
-        return f"vec4f({text})" if self.bindings.is_half(value) else text
+        vector = Element(Name(name), place)
+        return Call("vec4<f32>", (vector,)) if self.bindings.is_half(value) else vector
 
-    def _pointwise(self, node: Node, coordinates: Coordinates) -> str:
+    def _pointwise(self, node: Node, coordinates: Coordinates) -> Expr:
         operands = [self.at(v, coordinates) for v in node.inputs]
         lower = OPS[node.op].lower
         assert isinstance(lower, Pointwise)
-        if lower.wgsl != "{0}" and all(is_literal(operand) for operand in operands):
+        if lower.wgsl != "{0}" and all(map(is_number, operands)):
             # A constant expression must be finite; what is computed at run time need not.
             operands = [self.let("number", operand, coordinates) for operand in operands]
         if lower.part:
@@ -151,7 +176,7 @@ class Emitter:
             return self._once(node.op, node, operands, coordinates)
         return self._expression(node, lower, operands, coordinates)
 
-    def _once(self, op: str, node: Node, operands: list[str], coordinates: Coordinates) -> str:
+    def _once(self, op: str, node: Node, operands: list[Expr], coordinates: Coordinates) -> Expr:
         """`op` of a node's only operand, computed once for all nodes that use it; not rounded."""
         key = (f"{op} of {node.inputs[0].name}", coordinates)
         known, lower = self._scope(coordinates).known, OPS[op].lower
@@ -159,53 +184,53 @@ class Emitter:
             assert isinstance(lower, Pointwise)
             assert isinstance(lower.wgsl, str) and isinstance(lower.functions, tuple)
             self.functions.update(dict.fromkeys(lower.functions))
-            known[key] = self.let(op, lower.wgsl.format(*operands), coordinates)
+            known[key] = self.let(op, pattern(lower.wgsl, *operands), coordinates)
         return known[key]
 
-    def _source(self, node: Node, coordinates: Coordinates) -> str:
+    def _source(self, node: Node, coordinates: Coordinates) -> Expr:
         if node.op == "const":
-            return literal(node.attrs["value"], node.output.dtype)
+            return number(node.attrs["value"], node.output.dtype)
         lower = OPS[node.op].lower
         assert isinstance(lower, Source)
         operands = [self.at(v, ()) for v in node.inputs]
-        position = self.hoist(linear(coordinates, node.output.shape)).wgsl()
-        return self._expression(node, lower, operands, coordinates, i=f"({position})")
+        position = expr_of(self.hoist(linear(coordinates, node.output.shape)))
+        return self._expression(node, lower, operands, coordinates, i=in_parens(position))
 
     def _expression(
         self,
         node: Node,
         lower: Pointwise | Source,
-        operands: list[str],
+        operands: list[Expr],
         coordinates: Coordinates,
-        **extra: str,
-    ) -> str:
+        **named: Expr,
+    ) -> Expr:
         called = lower.functions
         self.functions.update(dict.fromkeys(called(node) if callable(called) else called))
-        pattern = lower.wgsl if isinstance(lower.wgsl, str) else lower.wgsl(node)
-        text = pattern.format(*operands, **{**node.attrs, **extra})
+        text = lower.wgsl if isinstance(lower.wgsl, str) else lower.wgsl(node)
+        value = pattern(text, *operands, **named)
         dtype = node.output.dtype
         if dtype == "f16":
-            text = self.rounded_to_f16(text)
+            value = self.rounded_to_f16(value)
         if dtype == "u8":
-            text = f"({text}) & 255u"
+            value = Binary("&", in_parens(value), u32(255))
         if dtype == "i8":
-            text = f"extractBits({text}, 0u, 8u)"
-        return self.let(node.op, text, coordinates)
+            value = Call("extractBits", (value, u32(0), u32(8)))
+        return self.let(node.op, value, coordinates)
 
-    def _view(self, node: Node, coordinates: Coordinates) -> str:
+    def _view(self, node: Node, coordinates: Coordinates) -> Expr:
         lower = OPS[node.op].lower
         assert isinstance(lower, View)
         if lower.inside is None:
             return self.at(node.inputs[0], indices(lower.index(node, coordinates)))
         conditions = [self._condition(*c) for c in lower.inside(node, coordinates)]
         return self._guarded(
-            [(" && ".join(c for c in conditions if c), indices(lower.index(node, coordinates)))],
+            [(all_of(conditions), indices(lower.index(node, coordinates)))],
             node.inputs,
             node.output,
             coordinates,
         )
 
-    def _join(self, node: Node, coordinates: Coordinates) -> str:
+    def _join(self, node: Node, coordinates: Coordinates) -> Expr:
         axis, start = int(node.attrs["axis"]), 0
         pieces = []
         for value in node.inputs:
@@ -217,25 +242,25 @@ class Emitter:
 
     def _guarded(
         self,
-        pieces: list[tuple[str, Coordinates]],
+        pieces: list[tuple[Expr | None, Coordinates]],
         inputs: tuple[Value, ...],
         output: Value,
         coordinates: Coordinates,
-    ) -> str:
+    ) -> Expr:
         """The element of the one piece whose condition holds, else zero."""
         result = zero(output.dtype)
         for (condition, place), value in zip(pieces, inputs, strict=True):
-            if not condition:
+            if condition is None:
                 result = self.at(value, place)
                 continue
             inside = self.let("inside", condition, coordinates)
-            found = self._piece(*self._looked_at(value, place), inside, coordinates)
-            result = self.let("piece", f"select({result}, {found}, {inside})", coordinates)
+            piece = self._piece(*self._looked_at(value, place), inside, coordinates)
+            result = self.let("piece", select(result, piece, inside), coordinates)
         return result
 
     def _piece(
-        self, value: Value, place: Coordinates, inside: str, coordinates: Coordinates
-    ) -> str:
+        self, value: Value, place: Coordinates, inside: Expr, coordinates: Coordinates
+    ) -> Expr:
         """An element that may not exist: then the first is read, so no load is out of bounds.
 
         One that this thread has computed itself need not be stored anywhere.
@@ -249,14 +274,17 @@ class Emitter:
         index = linear(place, value.shape)
         vector = self.bindings.vector(value, index)
         if vector is not None:
-            bound, number, component = vector
-            text = f"select(0u, {self.hoist(number).wgsl()}, {inside})"
-            found = self._four(value, bound, self.let("at", text, coordinates))
-            return f"{self.let('four', found, coordinates)}.{COMPONENTS[component]}"
+            bound, row, component = vector
+            load = self._four(value, bound, self._first_unless(inside, row, coordinates))
+            return Member(self.let("four", load, coordinates), COMPONENTS[component])
         self.bindings.look_at(value, index)
-        name = self.let("at", f"select(0u, {self.hoist(index).wgsl()}, {inside})", coordinates)
-        text = self.bindings.load(value, variable(name, value.type.size), named=True)
-        return self.let("x", text, coordinates)
+        name = self._first_unless(inside, index, coordinates).name
+        load = self.bindings.load(value, variable(name, value.type.size), named=True)
+        return self.let("x", load, coordinates)
+
+    def _first_unless(self, inside: Expr, index: Index, coordinates: Coordinates) -> Name:
+        """An index, or 0 where it is not inside."""
+        return self.let("at", select(u32(0), expr_of(self.hoist(index)), inside), coordinates)
 
     def _looked_at(self, value: Value, place: Coordinates) -> tuple[Value, Coordinates]:
         """What is behind views that always have an element."""
@@ -270,47 +298,41 @@ class Emitter:
             else:
                 return value, place
 
-    def _condition(self, low: int, index: Index, high: int) -> str:
+    def _condition(self, low: int, index: Index, high: int) -> Expr | None:
         if index.low >= low and index.high < high:
-            return ""
+            return None
         index.compared()
         if index.low >= low:
-            return f"{self.hoist(index).wgsl()} < {high}u"
+            return Binary("<", expr_of(self.hoist(index)), u32(high))
         if index.high < high:
-            return f"{self.hoist(index).wgsl()} >= {low}u"
+            return Binary(">=", expr_of(self.hoist(index)), u32(low))
         # What is below `low` wraps around to a large number.
-        return f"{self.hoist(index - low).wgsl()} < {high - low}u"
+        return Binary("<", expr_of(self.hoist(index - low)), u32(high - low))
 
-    def _safe(self, index: Index, extent: int, inside: str, coordinates: Coordinates) -> Index:
+    def _safe(self, index: Index, extent: int, inside: Expr, coordinates: Coordinates) -> Index:
         if index.low >= 0 and index.high < extent:
             return index
-        name = self.let("at", f"select(0u, {self.hoist(index).wgsl()}, {inside})", coordinates)
-        return self._named(name, extent, coordinates)
+        return self._named(self._first_unless(inside, index, coordinates), extent, coordinates)
 
-    def _indirect(self, node: Node, coordinates: Coordinates) -> str:
+    def _indirect(self, node: Node, coordinates: Coordinates) -> Expr:
         lower = OPS[node.op].lower
         assert isinstance(lower, Indirect)
         table, places = node.inputs
         place = indices(lower.at(node, coordinates))
-        raw = self.at(places, place)
         limit = lower.limit(node)
-        clamped = (
-            f"min({raw}, {limit}u)"
-            if wgsl_type(places.dtype) == "u32"
-            else f"u32(clamp({raw}, 0, {limit}))"
-        )
-        found = self._named(self.let("row", clamped, place), limit + 1, place)
-        return self.at(table, indices(lower.index(node, coordinates, found)))
+        row = self.let("row", clamped(self.at(places, place), limit, places.dtype), place)
+        index = self._named(row, limit + 1, place)
+        return self.at(table, indices(lower.index(node, coordinates, index)))
 
-    def _named(self, name: str, extent: int, coordinates: Coordinates) -> Index:
+    def _named(self, name: Name, extent: int, coordinates: Coordinates) -> Index:
         """A run-time index; it varies with the inner loop if what it was made from does."""
-        index = variable(name, extent)
+        index = variable(name.name, extent)
         if self._scope(coordinates) is not self.outer and extent > 1:
-            self.inner_variables |= {Variable(name, extent)}
+            self.inner_variables |= {Variable(name.name, extent)}
         return index
 
 
-_Rule = Callable[[Emitter, Node, Coordinates], str]
+_Rule = Callable[[Emitter, Node, Coordinates], Expr]
 _RULES: dict[type, _Rule] = {
     Pointwise: Emitter._pointwise,
     Source: Emitter._source,

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wgcc.ir.index import Atom, Index, Quotient, Remainder, Variable
+from wgcc.kernel.build import named
+from wgcc.kernel.tree import Call, Declaration, Expr, FunctionDef, Return, Struct
+from wgcc.schedule.codegen.terms import expr_of
 
 
 class Hoist:
@@ -22,7 +25,7 @@ class Hoist:
     def __init__(self, sides: Mapping[str, tuple[str, ...]]) -> None:
         self._sides = sides
         self._parts: dict[str, dict[Index, str]] = {side: {} for side in sides}
-        self._loads: dict[str, dict[str, tuple[str, str]]] = {side: {} for side in sides}
+        self._loads: dict[str, dict[Expr, tuple[str, str]]] = {side: {} for side in sides}
 
     def __call__(self, index: Index) -> Index:
         shares: dict[tuple[str, int], list[tuple[Atom, int]]] = {}
@@ -36,14 +39,14 @@ class Hoist:
         named = [(self._part(side, Index(tuple(s))), sign) for (side, sign), s in shares.items()]
         return Index((*named, *rest), index.offset)
 
-    def loaded(self, index: Index, text: str, kind: str) -> str | None:
-        """What holds what `text` loads at an index, if that depends on one side only."""
+    def loaded(self, index: Index, load: Expr, kind: str) -> Expr | None:
+        """The field that holds what was loaded at an index, if that depends on one side only."""
         names = {variable.name for variable in index.variables()}
         side = next((side for side, own in self._sides.items() if names <= set(own)), None)
         if side is None or not names:
             return None
-        field, _ = self._loads[side].setdefault(text, (f"v{len(self._loads[side])}", kind))
-        return f"{side}.{field}"
+        field, _ = self._loads[side].setdefault(load, (f"v{len(self._loads[side])}", kind))
+        return named(f"{side}.{field}")
 
     @property
     def saves(self) -> bool:
@@ -56,21 +59,20 @@ class Hoist:
     def _has_fields(self, side: str) -> bool:
         return bool(self._parts[side] or self._loads[side])
 
-    def functions(self, name: str) -> str:
+    def functions(self, name: str) -> list[Declaration]:
         """For each side a struct and the function that fills it: `NAME_SIDE(variables)`."""
-        return "\n\n".join(self._function(name, side) for side in self._sides)
+        return [part for side in self._sides for part in self._function(name, side)]
 
     def struct(self, name: str, side: str) -> str:
         return f"{name}_{side}".title().replace("_", "")
 
-    def _function(self, name: str, side: str) -> str:
+    def _function(self, name: str, side: str) -> tuple[Declaration, Declaration]:
         struct, parts, loads = self.struct(name, side), self._parts[side], self._loads[side]
-        typed = [(part, "u32") for part in parts.values()]
-        fields = ", ".join(f"{name}: {kind}" for name, kind in (*typed, *loads.values()))
-        values = "".join(f"    {text},\n" for text in (*(p.wgsl() for p in parts), *loads))
-        arguments = ", ".join(f"{variable}: u32" for variable in self._sides[side])
-        call = f"fn {name}_{side}({arguments}) -> {struct}"
-        return f"struct {struct} {{ {fields} }}\n\n{call} {{\n  return {struct}(\n{values}  );\n}}"
+        fields = (*((field, "u32") for field in parts.values()), *loads.values())
+        values = Call(struct, (*map(expr_of, parts), *loads), tall=True)
+        arguments = tuple((variable, "u32") for variable in self._sides[side])
+        function = FunctionDef(f"{name}_{side}", arguments, struct, (Return(values),))
+        return Struct(struct, fields), function
 
     def _side(self, atom: Atom) -> str | None:
         names = {v.name for v in Index(((atom, 1),)).variables()}

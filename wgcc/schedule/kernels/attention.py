@@ -8,11 +8,11 @@ from memory directly.
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from wgcc.ir.places import ceil_div
 from wgcc.ops.attention import optional
-from wgcc.schedule.codegen.grid import grid_of, thread_index
-from wgcc.schedule.codegen.loop_limits import unrolled
+from wgcc.schedule.codegen.limits import grid_of, thread_index, unrolled
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch, Place
 from wgcc.schedule.kernels.attention_access import Access, Loop, Sizes, with_vectors
@@ -82,11 +82,13 @@ def launch_blocks(
 ) -> Launch:
     """One thread per block of the rows (or keys) of each problem."""
     block, length = MOST_BLOCK, loop.length
-    while block > 1 and (block >= 2 * length or sizes.pairs * -(-length // block) < MIN_THREADS):
+    while block > 1 and (
+        block >= 2 * length or sizes.pairs * ceil_div(length, block) < MIN_THREADS
+    ):
         block //= 2
-    blocks = -(-length // block)
-    grid = grid_of(-(-sizes.pairs * blocks // BLOCK_LANES))
-    spans = -(-loop.steps // SPAN)
+    blocks = ceil_div(length, block)
+    grid = grid_of(ceil_div(sizes.pairs * blocks, BLOCK_LANES))
+    spans = ceil_div(loop.steps, SPAN)
     times = min(unrolled(spans * (1 + loop.inner)), MAX_UNROLLED)
     shape = {
         "BLOCK": block,
@@ -95,8 +97,22 @@ def launch_blocks(
         "LANES": BLOCK_LANES,
         "UNROLLED": times,
     }
-    launch = _launch(template, access, sizes, shape, flags, grid, thread_index(grid, BLOCK_LANES))
-    return replace(launch, iterations=spans * (4 + loop.inner // times))
+    return access.context.launch(
+        template,
+        access.emitter,
+        constants={**sizes.constants(), **shape},
+        functions=access.functions,
+        holes={"INDEX": thread_index(grid, BLOCK_LANES)},
+        values={
+            **flags,
+            **{"origin": "offset()" if flags["moving"] else "0", "last": block - 1},
+            "each_inner": each("d", "INNER", times),
+            "each_width": each("d", "WIDTH", times),
+        },
+        workgroup=(BLOCK_LANES, 1, 1),
+        grid=grid,
+        iterations=spans * (4 + loop.inner // times),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,40 +135,16 @@ PANELS = {
 def launch_panels(family: str, access: Access, sizes: Sizes, flags: Mapping[str, bool]) -> Launch:
     """For the twin, which packs rows and keys into panels of its own."""
     return access.context.launch(
-        f"twin_{family}.wgsl.jinja",
+        f"twin_{family}",
         access.emitter,
         constants={**sizes.constants(), "SCRATCH": 2 * max(sizes.keys, sizes.tall)},
-        holes={
+        functions=access.functions,
+        values={
             **flags,
-            **{"functions": access.text(), "origin": "offset()" if flags["moving"] else "0i"},
+            "origin": "offset()" if flags["moving"] else "0i",
             "panels": PANELS[family],
         },
         workgroup=(1, 1, 1),
         grid=(1, 1, 1),
         family=family,
-    )
-
-
-def _launch(
-    template: str,
-    access: Access,
-    sizes: Sizes,
-    shape: Mapping[str, int],
-    flags: Mapping[str, bool],
-    grid: tuple[int, int, int],
-    index: str,
-) -> Launch:
-    return access.context.launch(
-        f"{template}.wgsl.jinja",
-        access.emitter,
-        constants={**sizes.constants(), **shape},
-        holes={
-            **flags,
-            **{"index": index, "functions": access.text()},
-            **{"origin": "offset()" if flags["moving"] else "0", "last": shape["BLOCK"] - 1},
-            "each_inner": each("d", "INNER", shape["UNROLLED"]),
-            "each_width": each("d", "WIDTH", shape["UNROLLED"]),
-        },
-        workgroup=(shape["LANES"], 1, 1),
-        grid=grid,
     )

@@ -12,11 +12,14 @@ from dataclasses import dataclass
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.index import Coordinates, linear, variable
+from wgcc.ir.places import ceil_div
+from wgcc.kernel.build import expression, functions, named, when
+from wgcc.kernel.tree import Constant, Declaration, Name, Return, Statement
 from wgcc.ops.attention import HIDDEN, AttentionScope, optional
 from wgcc.schedule.codegen.bindings import VECTOR
 from wgcc.schedule.codegen.emitter import COMPONENTS, Emitter
-from wgcc.schedule.codegen.emitter import Scope as Lines
-from wgcc.schedule.codegen.wgsl import literal, wgsl_type
+from wgcc.schedule.codegen.emitter import Scope as Statements
+from wgcc.schedule.codegen.terms import number, wgsl_type
 from wgcc.schedule.kernel import Place
 from wgcc.schedule.kernels.context import Context
 from wgcc.schedule.kernels.operands import vector_of, vector_regions
@@ -66,11 +69,11 @@ class Sizes:
 
     @property
     def inner_4(self) -> int:
-        return -(-self.inner // 4)
+        return ceil_div(self.inner, 4)
 
     @property
     def width_4(self) -> int:
-        return -(-self.width // 4)
+        return ceil_div(self.width, 4)
 
     def constants(self) -> dict[str, int]:
         return {
@@ -113,11 +116,8 @@ class Access:
     def __init__(self, context: Context, vectors: Set[Place] = frozenset()) -> None:
         self.context = context
         self.emitter = Emitter(context.inlined, context.bindings(vectors))
-        self.texts: list[str] = []
+        self.functions: list[Declaration] = []
         self._scalar_stores: set[Place] = set()
-
-    def text(self) -> str:
-        return "\n\n".join(self.texts)
 
     def may_be_vectors(self) -> Set[Place]:
         """The regions that could be bound as vectors."""
@@ -125,56 +125,57 @@ class Access:
 
     def reads(self, name: str, value: Value) -> None:
         """`name_at(z, h, t, d)`: one element."""
-        self._begin()
-        result = self.emitter.at(value, self._coordinates(value))
-        self._function(f"{name}_at({self._parameters(value)}) -> f32", [f"return {result};"])
+        signature = f"{name}_at({self._parameters(value)}) -> f32"
+        self.functions += self.emitter.reader(signature, value, self._coordinates(value))
 
     def reads_vec4(self, name: str, value: Value) -> None:
         """`load_name(z, h, t, c)`: elements 4 c … 4 c + 3 of a row, zero past its end."""
         size = value.shape[-1]
         if size % VECTOR:
             self.reads(name, value)
-            self.texts.append(_load_ragged(name, size))
+            self.functions += _load_ragged(name, size)
             return
         self._begin()
         self.emitter.shares = True
-        found = [self.emitter.at(value, self._fourth(value, i, size)) for i in range(VECTOR)]
+        parts = [self.emitter.at(value, self._fourth(value, i, size)) for i in range(VECTOR)]
         self.emitter.shares = False
-        self._function(f"load_{name}({_VECTOR_AT}) -> vec4f", [f"return {vector_of(found)};"])
+        self._function(f"load_{name}({_VECTOR_AT}) -> vec4f", Return(vector_of(parts)))
 
     def stores(self, name: str, value: Value) -> None:
         """`name(z, h, t, d, x)`; does nothing where nobody wants the value."""
         self._begin()
-        kept = self.context.is_stored(value)
-        lines = [self.emitter.store(value, self._coordinates(value), "x")] if kept else []
-        if kept:
+        stores = []
+        if self.context.is_stored(value):
+            stores = [self.emitter.store(value, self._coordinates(value), Name("x"))]
             self._scalar_stores.add(self.emitter.bindings.region(value))
-        self._function(f"{name}({self._parameters(value)}, x: f32)", lines)
+        self._function(f"{name}({self._parameters(value)}, x: f32)", *stores)
 
     def stores_vec4(self, name: str, value: Value, size: int, start: int = 0) -> None:
         """`name(z, h, t, c, x)`: four of the `size` elements of a row that begin at `start`."""
         self._begin()
         bindings = self.emitter.bindings
-        lines = []
+        stores: list[Statement] = []
         if self.context.is_stored(value):
             at = [linear(self._fourth(value, i, size, start), value.shape) for i in range(VECTOR)]
-            parts = [f"x.{component}" for component in COMPONENTS]
+            parts = [named(f"x.{component}") for component in COMPONENTS]
             if size % VECTOR:
                 self._scalar_stores.add(bindings.region(value))
             if bindings.region(value) in bindings.vectors:
-                lines = [bindings.store_vector(value, at[0], parts)]
+                stores = [bindings.store_vector(value, at[0], parts)]
             else:
-                lines = [bindings.store(value, *one) for one in zip(at, parts, strict=True)]
-                lines = [_within(i, size, line) for i, line in enumerate(lines[:size])]
-        self._function(f"{name}({_VECTOR_AT}, x: vec4f)", lines)
+                ones = [bindings.store(value, *one) for one in zip(at, parts, strict=True)]
+                stores = [_within(i, size, store) for i, store in enumerate(ones[:size])]
+        self._function(f"{name}({_VECTOR_AT}, x: vec4f)", *stores)
 
     def sees(self, node: Node, extras: Sequence[Value], sizes: Sizes, along: str) -> None:
         """`sees(row, key)` by position, and which keys a row sees (or rows see a key)."""
         scope = AttentionScope(node.attrs["causal"], node.attrs["window"])
         offset, mask = optional(extras)
-        scale, hidden = (literal(x, "f32") for x in (node.attrs["scale"], HIDDEN))
-        self.texts.append(f"const SCALE = {scale};\nconst HIDDEN = {hidden};")
-        self.texts += _ranges(scope, sizes, along)
+        self.functions += [
+            Constant("SCALE", number(node.attrs["scale"], "f32")),
+            Constant("HIDDEN", number(HIDDEN, "f32")),
+            *_ranges(scope, sizes, along),
+        ]
         if offset is not None:
             self._offset(offset, sizes, scope)
         if mask is not None:
@@ -187,14 +188,14 @@ class Access:
         low, high = sizes.rows + far, sizes.keys + far
         raw = self.emitter.at(offset, ())
         unsigned = wgsl_type(offset.dtype) == "u32"
-        result = f"i32(min({raw}, {high}u))" if unsigned else f"clamp({raw}, -{low}, {high})"
-        self._function("offset() -> i32", [f"return {result};"])
+        near = f"i32(min(RAW, {high}u))" if unsigned else f"clamp(RAW, -{low}, {high})"
+        self._function("offset() -> i32", Return(expression(near, RAW=raw)))
 
     def _begin(self) -> None:
-        self.emitter.outer = Lines()
+        self.emitter.outer = Statements()
 
-    def _function(self, head: str, lines: list[str]) -> None:
-        self.texts.append(_function(head, [*self.emitter.outer.lines, *lines]))
+    def _function(self, signature: str, *last: Statement) -> None:
+        self.functions += self.emitter.function(signature, *last)
 
     def _coordinates(self, value: Value) -> Coordinates:
         names = AXES[: len(value.shape)]
@@ -202,7 +203,7 @@ class Access:
 
     def _fourth(self, value: Value, component: int, size: int, start: int = 0) -> Coordinates:
         """Where a component of vector `c` of a row is."""
-        column = variable("c", -(-size // VECTOR)) * VECTOR + component + start
+        column = variable("c", ceil_div(size, VECTOR)) * VECTOR + component + start
         return (*self._coordinates(value)[:-1], column)
 
     def _parameters(self, value: Value) -> str:
@@ -214,28 +215,26 @@ def with_vectors(write: Callable[[Set[Place]], Access]) -> Access:
     return write(write(frozenset()).may_be_vectors())
 
 
-def _within(component: int, size: int, line: str) -> str:
+def _within(component: int, size: int, store: Statement) -> Statement:
     """The statement for a component of a vector, which may be past the end of a row."""
     if size % VECTOR == 0 or component == 0:
-        return line
-    return f"if (c * 4u + {component}u < {size}u) {{ {line} }}"
+        return store
+    (guarded,) = when(expression(f"c * 4u + {component}u < {size}u"), (store,))
+    return guarded
 
 
-def _load_ragged(name: str, size: int) -> str:
+def _load_ragged(name: str, size: int) -> tuple[Declaration, ...]:
     """Rows that are no whole vectors."""
     parts = [f"{name}_at(z, h, t, c * 4u)"]
     for i in (1, 2, 3):
         place = f"c * 4u + {i}u"
         inside = f"{name}_at(z, h, t, min({place}, {size - 1}u))"
         parts.append(f"select(0.0, {inside}, {place} < {size}u)")
-    return _function(f"load_{name}({_VECTOR_AT}) -> vec4f", [f"return vec4f({', '.join(parts)});"])
+    head = f"fn load_{name}({_VECTOR_AT}) -> vec4f"
+    return functions(f"{head} {{ return vec4f({', '.join(parts)}); }}")
 
 
-def _function(head: str, lines: list[str]) -> str:
-    return f"fn {head} {{\n" + "".join(f"  {line}\n" for line in lines) + "}"
-
-
-def _ranges(scope: AttentionScope, sizes: Sizes, along: str) -> list[str]:
+def _ranges(scope: AttentionScope, sizes: Sizes, along: str) -> tuple[Declaration, ...]:
     """A row's position counts from the first key; `first_row` and `end_row` count from the first
     row, and so does the key they are given."""
     conditions = []
@@ -255,8 +254,10 @@ def _ranges(scope: AttentionScope, sizes: Sizes, along: str) -> list[str]:
     seen = " & ".join(f"({condition})" for condition in conditions) or "true"
     first, end = (first_key, end_key) if along == "key" else (first_row, end_row)
     given = "row" if along == "key" else "key"
-    return [
-        _function("sees(row: i32, key: i32) -> bool", [f"return {seen};"]),
-        _function(f"first_{along}({given}: i32) -> u32", [f"return u32({first});"]),
-        _function(f"end_{along}({given}: i32) -> u32", [f"return u32(max(0, {end}));"]),
-    ]
+    return functions(
+        f"""
+        fn sees(row: i32, key: i32) -> bool {{ return {seen}; }}
+        fn first_{along}({given}: i32) -> u32 {{ return u32({first}); }}
+        fn end_{along}({given}: i32) -> u32 {{ return u32(max(0, {end})); }}
+        """
+    )

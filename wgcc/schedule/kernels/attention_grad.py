@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Set
 
 from wgcc.ir.graph import Node, Value
-from wgcc.ir.index import Index, constant, coordinates_of, variable
+from wgcc.ir.index import constant, coordinates_of, variable
+from wgcc.ir.places import ceil_div
+from wgcc.kernel.build import statements, u32
+from wgcc.kernel.tree import Binary, Name
 from wgcc.ops.attention import optional
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.grid import grid_of, thread_index
+from wgcc.schedule.codegen.limits import grid_of, thread_index
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch, Place, WorkgroupVariable
 from wgcc.schedule.kernels.attention import launch_blocks, launch_panels
@@ -125,16 +128,17 @@ def _stats(node: Node, context: Context) -> Launch:
 
     access = with_vectors(fours)
     each = WORKGROUP // STATS_LANES
-    grid = grid_of(-(-batch * heads * rows // each))
+    grid = grid_of(ceil_div(batch * heads * rows, each))
     return context.launch(
-        "attention_stats.wgsl.jinja",
+        "attention_stats",
         access.emitter,
         constants={
             **{"OUTER": batch * heads * rows, "HEADS": heads, "ROWS": rows},
-            **{"WIDTH_VEC4": -(-width // 4), "THREADS": WORKGROUP, "LANES": STATS_LANES},
+            **{"WIDTH_VEC4": ceil_div(width, 4), "THREADS": WORKGROUP, "LANES": STATS_LANES},
             **{"EACH": each, "STRIDE": STATS_LANES + 1},
         },
-        holes={"functions": access.text(), "index": thread_index(grid, 1)},
+        functions=access.functions,
+        holes={"INDEX": thread_index(grid, 1)},
         workgroup=(WORKGROUP, 1, 1),
         grid=grid,
         shared=(WorkgroupVariable("part_tile", "f32", ("EACH", "STRIDE")),),
@@ -150,32 +154,25 @@ def _stats_by_thread(node: Node, context: Context) -> Launch:
     d = variable("d", y.shape[3])
     peak, log_sum = (emitter.at(kept, (*at, constant(column))) for column in (0, 1))
     inner = emitter.open_loop(frozenset(d.variables()))
-    product = " * ".join(emitter.at(value, (*at, d)) for value in (y, dy))
+    product = Binary("*", emitter.at(y, (*at, d)), emitter.at(dy, (*at, d)))
     emitter.close_loop()
-    body = [
-        *emitter.outer.lines,
-        "var mean = 0.0;",
-        f"for (var d = 0u; d < {y.shape[3]}u; d++) {{",
-        *(f"  {line}" for line in inner.lines),
-        f"  mean += {product};",
-        "}",
-        _put(emitter, node.output, at, 0, peak),
-        _put(emitter, node.output, at, 1, log_sum),
-        _put(emitter, node.output, at, 2, "mean"),
-    ]
-    grid = grid_of(-(-rows // WORKGROUP))
-    return context.launch(
-        "loop.wgsl.jinja",
-        emitter,
-        constants={"OUTER": rows, "WORKGROUP": WORKGROUP},
-        holes={
-            "body": "\n".join(f"  {line}" for line in body),
-            "index": thread_index(grid, WORKGROUP),
-        },
-        workgroup=(WORKGROUP, 1, 1),
-        grid=grid,
+    body = statements(
+        """
+        BEFORE();
+        var mean = 0.0;
+        for (var d = 0u; d < WIDTH; d++) {
+          LOADS();
+          mean += PRODUCT;
+        }
+        STORES();
+        """,
+        BEFORE=tuple(emitter.outer.body),
+        WIDTH=u32(y.shape[3]),
+        LOADS=tuple(inner.body),
+        PRODUCT=product,
+        STORES=tuple(
+            emitter.store(node.output, (*at, constant(column)), element)
+            for column, element in enumerate((peak, log_sum, Name("mean")))
+        ),
     )
-
-
-def _put(emitter: Emitter, value: Value, at: tuple[Index, ...], column: int, text: str) -> str:
-    return emitter.store(value, (*at, constant(column)), text)
+    return context.launch_threads(emitter, body, rows, WORKGROUP)

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 
-from wgcc.schedule.codegen.grid import grid_of, thread_index
-from wgcc.schedule.codegen.loop_limits import GOOD_ITERATIONS
+from wgcc.ir.places import ceil_div
+from wgcc.schedule.codegen.limits import GOOD_ITERATIONS, grid_of, thread_index
 from wgcc.schedule.kernel import (
     MAX_WORKGROUP_BYTES,
     Launch,
@@ -60,7 +60,7 @@ class Shape:
 
     def columns(self, vectors: int) -> int:
         """Vectors of a row that each thread has."""
-        return -(-vectors // self.across)
+        return ceil_div(vectors, self.across)
 
     def part(self, vectors: int) -> int:
         """How many rows of so many vectors are shared at a time to be added up."""
@@ -101,7 +101,7 @@ class Shape:
         total = 1 + _rounds(self.across if loop.joins else TILE * STATS / self.threads, times)
         for vectors in loop.products:
             loads = self._loads(OWN * self.chunk, times)
-            chunks = -(-vectors // self.chunk)
+            chunks = ceil_div(vectors, self.chunk)
             total += chunks * (loads + _rounds(self.chunk, times)) + _outer(chunks)
         for vectors in loop.sums:
             part = self.part(vectors)
@@ -165,20 +165,21 @@ def launch_tiles(
     memory: tuple[WorkgroupVariable, ...] = (),
 ) -> Launch:
     """A workgroup for every `OWN` rows (or keys) of each problem."""
-    grid = grid_of(sizes.pairs * -(-loop.length // OWN))
-    tiles = -(-loop.steps // TILE) + 1
+    grid = grid_of(sizes.pairs * ceil_div(loop.length, OWN))
+    tiles = ceil_div(loop.steps, TILE) + 1
     times = 1
     while times < MAX_UNROLLED and tiles * shape.work(loop, times) > GOOD_ITERATIONS:
         times *= 2
     halves = access.context.halves
     constants = {**sizes.constants(), **shape.constants(loop), "UNROLLED": times}
     launch = access.context.launch(
-        f"{template}.wgsl.jinja",
+        template,
         access.emitter,
         constants=constants,
-        holes={
+        functions=access.functions,
+        holes={"INDEX": thread_index(grid, 1)},
+        values={
             **flags,
-            **{"index": thread_index(grid, 1), "functions": access.text()},
             # Tiles of a model with `precision = f16` hold halves; all else is computed in f32.
             "element": "vec4h" if halves else "vec4f",
             "f32_tile": "row_tile" if halves else "own_tile",
@@ -220,17 +221,15 @@ def launch_one_row(access: Access, sizes: Sizes, keys: int, flags: Mapping[str, 
     shape = _one_row(sizes, threads, shared)
     grid = grid_of(sizes.pairs * sizes.shared)
     return access.context.launch(
-        "attention_one_row.wgsl.jinja",
+        "attention_one_row",
         access.emitter,
         constants={**sizes.constants(), **shape},
-        holes={
-            **flags,
-            **{"index": thread_index(grid, 1), "functions": access.text()},
-            **_row_page(shape, sizes),
-        },
+        functions=access.functions,
+        holes={"INDEX": thread_index(grid, 1)},
+        values={**flags, **_row_page(shape, sizes)},
         workgroup=(threads, 1, 1),
         grid=grid,
-        iterations=(-(-keys // threads) + 1) * (shape["PARTS"] + 2 * shape["SPREAD"] + 1)
+        iterations=(ceil_div(keys, threads) + 1) * (shape["PARTS"] + 2 * shape["SPREAD"] + 1)
         + 3 * threads,
         shared=shared,
     )
@@ -263,8 +262,8 @@ def _row_shape(sizes: Sizes, threads: int, parts: int) -> dict[str, int]:
     spread = min(MOST_SPREAD, 1 << (sizes.width_4 - 1).bit_length())
     return {
         **{"THREADS": threads, "PARTS": parts, "PART_STRIDE": _odd(parts), "SPREAD": spread},
-        **{"GROUPS": threads // spread, "PART_VEC4": -(-sizes.inner_4 // parts)},
-        "WIDTH_COLUMNS": -(-sizes.width_4 // spread),
+        **{"GROUPS": threads // spread, "PART_VEC4": ceil_div(sizes.inner_4, parts)},
+        "WIDTH_COLUMNS": ceil_div(sizes.width_4, spread),
     }
 
 

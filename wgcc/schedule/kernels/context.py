@@ -6,11 +6,16 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import FLOATS, Node, Value
+from wgcc.ir.places import ceil_div
+from wgcc.kernel.rewrite.substitute import Filling
+from wgcc.kernel.tree import Declaration, Module, Statement
 from wgcc.passes.dataflow import moves
 from wgcc.schedule.codegen.bindings import Bindings, Parts
 from wgcc.schedule.codegen.emitter import Emitter
+from wgcc.schedule.codegen.limits import grid_of, thread_index
 from wgcc.schedule.kernel import GPU, Kernel, Launch, Place, WorkgroupVariable
-from wgcc.schedule.layout import Span
+from wgcc.schedule.kernels.copies import Span
+from wgcc.schedule.kernels.render import page
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +29,7 @@ class GroupCode:
 
 
 def no_copies(names: Sequence[str]) -> None:
-    """Of models in which products load parameters themselves."""
+    """For models whose products read parameters directly, without f16 copies."""
 
 
 @dataclass(slots=True)
@@ -71,34 +76,61 @@ class Context:
 
     def launch(
         self,
-        template: str,
+        page_name: str,
         emitter: Emitter,
         *,
         constants: Mapping[str, int],
-        holes: Mapping[str, object],
         workgroup: tuple[int, int, int],
         grid: tuple[int, int, int],
+        holes: Mapping[str, Filling] | None = None,
+        values: Mapping[str, object] | None = None,
+        functions: Sequence[Declaration] = (),
         iterations: int = 0,
         shared: tuple[WorkgroupVariable, ...] = (),
         family: str = "",
     ) -> Launch:
-        """A launch whose bindings come in the order that the first launch of the group fixed."""
+        """A launch whose bindings come in the order that the first launch of the group fixed.
+
+        `values` are names, flags and lists of the page, `holes` the trees that it leaves open.
+        """
         bindings = emitter.bindings
         if not self.order:
             self.order, self.shown = bindings.regions(), bindings.shows()
         declared = dict(zip(bindings.regions(), bindings.declared(), strict=True))
         assert set(declared) == set(self.order), "launches of one group must touch the same memory"
+        body = page(page_name, {**constants, **(values or {})}, holes)
         kernel = Kernel(
-            template,
+            page_name,
             tuple(declared[region] for region in self.order),
             tuple(constants.items()),
-            tuple(holes.items()),
+            Module((*functions, *body.declarations)),
             tuple(sorted(emitter.functions)),
             workgroup,
             shared,
             family,
         )
         return Launch(kernel, grid, iterations)
+
+    def launch_threads(
+        self,
+        emitter: Emitter,
+        body: Sequence[Statement],
+        threads: int,
+        workgroup: int,
+        constants: Mapping[str, int] | None = None,
+        iterations: int = 0,
+    ) -> Launch:
+        """A thread for each of so many results, `o`."""
+        grid = grid_of(ceil_div(threads, workgroup))
+        return self.launch(
+            "loop",
+            emitter,
+            constants={"OUTER": threads, **(constants or {}), "WORKGROUP": workgroup},
+            holes={"INDEX": thread_index(grid, workgroup), "BODY": tuple(body)},
+            workgroup=(workgroup, 1, 1),
+            grid=grid,
+            iterations=iterations,
+        )
 
     def code(self, gpu: Launch, twin: Launch) -> GroupCode:
         return GroupCode({GPU: gpu}, self.order, self.shown, twin.kernel)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from wgcc.kernel.build import expression, u32
+from wgcc.kernel.tree import Assign, Binary, Element, Name
 from wgcc.schedule.codegen.bindings import shown_as
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.fuse.group import Group
@@ -13,17 +15,11 @@ def counter_code(group: Group, context: Context) -> GroupCode:
     emitter = Emitter(context.inlined, context.bindings())
     place, shown = context.place(root.output), shown_as(root.output)
     name = emitter.bindings.use(place, "u32", "y", shown, written=True)
+    word = Element(Name(name), expression("0"))
     step = int(root.attrs.get("next", 0))
-    moved = f"{name}[0] {'+' if step > 0 else '-'} 1u"
-    text = moved if step else f"{root.attrs['start']}u"
-    launch = context.launch(
-        "loop.wgsl.jinja",
-        emitter,
-        constants={"OUTER": 1, "WORKGROUP": 1},
-        holes={"body": f"  {name}[0] = {text};", "index": "id.x"},
-        workgroup=(1, 1, 1),
-        grid=(1, 1, 1),
-    )
+    moved = Binary("+" if step > 0 else "-", word, u32(1))
+    body = (Assign(word, moved if step else u32(int(root.attrs["start"]))),)
+    launch = context.launch_threads(emitter, body, threads=1, workgroup=1)
     return context.code(launch, launch)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from wgcc.ir.places import MAX_BINDING, SCALARS
+from wgcc.ir.places import MAX_BINDING, SCALARS, ceil_div
 from wgcc.schedule.kernel import (
     ALIGNMENT,
     MAX_BINDINGS,
@@ -21,6 +21,7 @@ from wgcc.schedule.kernel import (
     Launch,
     Place,
 )
+from wgcc.schedule.kernels.render import page
 
 # Entries do not run at the same time, so one word serves all of them. Buffers of inputs and outputs
 # are called ENTRY/NAME, those of optimizers opt/…, so none of them has this name.
@@ -51,7 +52,7 @@ class _Run:
 
     @property
     def groups(self) -> int:
-        return min(MOST_GROUPS, -(-(self.end - self.start) // WORDS_PER_GROUP))
+        return min(MOST_GROUPS, ceil_div(self.end - self.start, WORDS_PER_GROUP))
 
     @property
     def skipped(self) -> int:
@@ -103,12 +104,12 @@ def _dispatch(runs: Sequence[_Run]) -> Dispatch:
         Binding(f"x{i}", "u32", region.count, written=False) for i, region in enumerate(regions)
     ]
     longest = max(region.count for region in regions)
-    twin = {**constants, "WORDS": WORDS_PER_GROUP, "THREADS": -(-longest // WORDS_PER_GROUP)}
+    twin = {**constants, "WORDS": WORDS_PER_GROUP, "THREADS": ceil_div(longest, WORDS_PER_GROUP)}
     kernel = Kernel(
-        "finite.wgsl.jinja",
+        "finite",
         (*ranges, Binding("flag", "atomic<u32>", FLAG.count, written=True)),
         tuple(constants.items()),
-        holes=(),
+        page("finite", constants),
         functions=(),
         workgroup=(WORKGROUP, 1, 1),
     )
@@ -117,5 +118,5 @@ def _dispatch(runs: Sequence[_Run]) -> Dispatch:
         (*regions, FLAG),
         {"gpu": Launch(kernel, (groups, 1, 1))},
         (*(run.shown for run in runs), "1 if a word is NaN or infinite"),
-        replace(kernel, template="twin_finite.wgsl.jinja", constants=tuple(twin.items())),
+        replace(kernel, constants=tuple(twin.items()), body=page("twin_finite", twin)),
     )

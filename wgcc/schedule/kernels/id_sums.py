@@ -9,12 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from wgcc.ir.graph import Node, Value
+from wgcc.ir.graph import Node
 from wgcc.ir.index import coordinates_of, variable
-from wgcc.schedule.codegen.emitter import Coordinates, Emitter, Scope
-from wgcc.schedule.codegen.grid import grid_of, thread_index
-from wgcc.schedule.codegen.loop_limits import loop, unrolled
-from wgcc.schedule.codegen.wgsl import wgsl_type, zero
+from wgcc.ir.places import ceil_div
+from wgcc.kernel.build import counted_loop, expression, several, statements
+from wgcc.kernel.tree import Binary, Declaration, Expr, Name, Statement
+from wgcc.schedule.codegen.emitter import Emitter
+from wgcc.schedule.codegen.limits import grid_of, thread_index, unrolled
+from wgcc.schedule.codegen.terms import wgsl_type, zero
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch, WorkgroupVariable
 from wgcc.schedule.kernels.context import Context, GroupCode
@@ -42,10 +44,10 @@ class _Tile:
     @classmethod
     def of(cls, rows: int, width: int) -> _Tile:
         """A thread makes no two columns of one row, which would add up all ids twice."""
-        across = -(-width // THREADS)
-        columns = -(-width // across)
+        across = ceil_div(width, THREADS)
+        columns = ceil_div(width, across)
         tile = min(max(TILE_ELEMENTS // columns, 1), MOST_ROWS)
-        while tile > 1 and -(-rows // tile) * across < BUSY:
+        while tile > 1 and ceil_div(rows, tile) * across < BUSY:
             tile //= 2
         return cls(tile, columns, across)
 
@@ -60,9 +62,12 @@ class _Parts:
         self.rows, self.count = int(node.attrs["rows"]), ids.type.size
         self.width = prod(node.output.shape[1:])
         self.emitter = Emitter(context.inlined, context.bindings())
-        readers = (id_reader(self.emitter, ids, self.rows), order_reader(self.emitter, order))
-        functions = (*readers, self._element(node), *(self._old(v) for v in base))
-        self.functions = "\n".join(functions)
+        self.functions = (
+            *id_reader(self.emitter, ids, self.rows),
+            *order_reader(self.emitter, order),
+            *self._element(node),
+            *self._old(),
+        )
         self.constants = {
             "ROWS": self.rows, "WIDTH": self.width, "COUNT": self.count,
             "HALF": half_of(self.count),
@@ -71,91 +76,86 @@ class _Parts:
         self._place = row * self.width + column
         self._place.compared()
 
-    def _element(self, node: Node) -> str:
+    def _element(self, node: Node) -> tuple[Declaration, ...]:
         """The function `element(p, column)`."""
         g, ids, *_ = node.inputs
         columns = node.output.shape[1:]
         at = coordinates_of(variable("p", self.count), ids.shape)
         at = (*at, *coordinates_of(variable("column", self.width), columns))
-        return self._function("element(p: u32, column: u32)", g, at)
+        signature = f"element(p: u32, column: u32) -> {wgsl_type(g.dtype)}"
+        return self.emitter.reader(signature, g, at)
 
-    def _old(self, base: Value) -> str:
-        """The function `base(row, column)`."""
+    def _old(self) -> tuple[Declaration, ...]:
+        """The function `base(row, column)`, if there is a base."""
+        if self.base is None:
+            return ()
         row, column = variable("row", self.rows), variable("column", self.width)
-        at = (row, *coordinates_of(column, base.shape[1:]))
-        return self._function("base(row: u32, column: u32)", base, at)
-
-    def _function(self, signature: str, value: Value, at: Coordinates) -> str:
-        emitter = self.emitter
-        emitter.outer = Scope()
-        text = emitter.at(value, at)
-        lines = "".join(f"  {line}\n" for line in emitter.outer.lines)
-        emitter.outer = Scope()
-        return f"fn {signature} -> {wgsl_type(value.dtype)} {{\n{lines}  return {text};\n}}"
+        at = (row, *coordinates_of(column, self.base.shape[1:]))
+        signature = f"base(row: u32, column: u32) -> {wgsl_type(self.base.dtype)}"
+        return self.emitter.reader(signature, self.base, at)
 
     @property
-    def start(self) -> str:
+    def start(self) -> Expr:
         """What elements of a row are added to."""
-        return "base(row, column)" if self.base else zero(self.output.dtype)
+        return expression("base(row, column)") if self.base else zero(self.output.dtype)
 
-    def load(self) -> str:
+    def load(self) -> Expr:
         return self.emitter.bindings.load(self.output, self._place)
 
-    def store(self, text: str) -> str:
-        return self.emitter.bindings.store(self.output, self._place, text)
+    def store(self, element: Expr) -> Statement:
+        return self.emitter.bindings.store(self.output, self._place, element)
 
 
 def _tiles(node: Node, context: Context) -> Launch:
     parts = _Parts(node, context)
     tile = _Tile.of(parts.rows, parts.width)
     times = unrolled(parts.count)
-    body = [
-        f"var total = {zero(node.output.dtype)};",
-        *loop("i", "start", "end", "1u", ["total += element(place(i), column);"], times),
-        parts.store(f"{parts.start} + total" if parts.base else "total"),
-    ]
-    grid = grid_of(-(-parts.rows // tile.rows) * tile.across)
+    add = statements("total += element(place(i), column);")
+    total: Expr = Name("total")
+    body = (
+        *statements("var total = ZERO;", ZERO=zero(node.output.dtype)),
+        several(counted_loop("i", Name("start"), Name("end"), add), times),
+        parts.store(Binary("+", parts.start, total) if parts.base else total),
+    )
+    grid = grid_of(ceil_div(parts.rows, tile.rows) * tile.across)
     return context.launch(
-        "id_sums.wgsl.jinja",
+        "id_sums",
         parts.emitter,
         constants=parts.constants
         | {"TILE": tile.rows, "COLUMNS": tile.columns, "ACROSS": tile.across}
         | {"STARTS": tile.rows + 1, "THREADS": THREADS},
-        holes={
-            "functions": parts.functions,
-            "body": "\n".join(f"      {line}" for line in body),
-            "index": thread_index(grid, 1),
-            "shared": True,
-        },
+        functions=parts.functions,
+        holes={"INDEX": thread_index(grid, 1), "BODY": body},
+        values={"shared": True},
         workgroup=(THREADS, 1, 1),
         grid=grid,
-        iterations=-(-parts.count // times) + 2 * tile.rows * tile.columns // THREADS + 32,
+        iterations=ceil_div(parts.count, times) + 2 * tile.rows * tile.columns // THREADS + 32,
         shared=(WorkgroupVariable("starts", "u32", ("STARTS",)),),
     )
 
 
 def _thread_per_row(node: Node, context: Context) -> Launch:
     parts = _Parts(node, context)
-    add = parts.store(f"{parts.load()} + element(p, column)")
-    columns = "for (var column = 0u; column < WIDTH; column++)"
-    body = [
-        f"{columns} {{ {parts.store(parts.start)} }}",
-        "for (var i = start; i < end; i++) {",
-        "  let p = place(i);",
-        f"  {columns} {{ {add} }}",
-        "}",
-    ]
-    grid = grid_of(-(-parts.rows // TWIN_THREADS))
+    element = expression("element(p, column)")
+    body = statements(
+        """
+        for (var column = 0u; column < WIDTH; column++) { START(); }
+        for (var i = start; i < end; i++) {
+          let p = place(i);
+          for (var column = 0u; column < WIDTH; column++) { ADD(); }
+        }
+        """,
+        START=(parts.store(parts.start),),
+        ADD=(parts.store(Binary("+", parts.load(), element)),),
+    )
+    grid = grid_of(ceil_div(parts.rows, TWIN_THREADS))
     return context.launch(
-        "id_sums.wgsl.jinja",
+        "id_sums",
         parts.emitter,
         constants=parts.constants | {"THREADS": TWIN_THREADS},
-        holes={
-            "functions": parts.functions,
-            "body": "\n".join(f"  {line}" for line in body),
-            "index": thread_index(grid, TWIN_THREADS),
-            "shared": False,
-        },
+        functions=parts.functions,
+        holes={"INDEX": thread_index(grid, TWIN_THREADS), "BODY": body},
+        values={"shared": False},
         workgroup=(TWIN_THREADS, 1, 1),
         grid=grid,
     )

@@ -22,13 +22,26 @@ from wgcc.ir.index import (
     coordinates_of,
     variable,
 )
+from wgcc.ir.places import ceil_div
+from wgcc.kernel.build import (
+    ONE,
+    all_of,
+    counted_loop,
+    expression,
+    pattern,
+    several,
+    statements,
+    u32,
+    when,
+)
+from wgcc.kernel.rewrite.transform import Body
+from wgcc.kernel.tree import Assign, Element, Expr, Let, Name, Statement
+from wgcc.ops.dtypes import wgsl_type
 from wgcc.ops.registry import Reduce
 from wgcc.passes.dataflow import lowering
 from wgcc.schedule.codegen.bindings import Touch, is_counter
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.grid import grid_of, thread_index
-from wgcc.schedule.codegen.loop_limits import GOOD_ITERATIONS, loop, unrolled
-from wgcc.schedule.codegen.wgsl import wgsl_type
+from wgcc.schedule.codegen.limits import GOOD_ITERATIONS, grid_of, thread_index, unrolled
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.fuse.merge import RowLoops
 from wgcc.schedule.fuse.product_operands import column_sums, rows_of
@@ -71,11 +84,11 @@ def loop_candidates(group: Group, context: Context) -> list[Launch]:
         return []
     writer = _Writer(group, context)
     body = writer.body()
-    found = [_threads(writer, body, threads) for threads in THREADS]
+    launches = [_threads(writer, body, threads) for threads in THREADS]
     if _is_shared(group.space):
         shapes = dict.fromkeys((LaneShape(), lane_shape(group.space, _streamed(writer))))
-        found += [_workgroups(group, context, shape) for shape in shapes]
-    return found
+        launches += [_workgroups(group, context, shape) for shape in shapes]
+    return launches
 
 
 def _is_shared(space: Space) -> bool:
@@ -94,11 +107,20 @@ def _is_known(names: set[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Reduction:
-    """A reduction in progress: the accumulator's name and the WGSL that combines."""
+    """A reduction in progress: the accumulator's name and the pattern that combines."""
 
     node: Node
     name: str
     combine: str
+
+    @property
+    def array(self) -> WorkgroupVariable:
+        """What lanes have found, in workgroup memory."""
+        kind = wgsl_type(self.value.dtype)
+        return WorkgroupVariable(f"shared_{self.name}", kind, ("LANES",))
+
+    def shared(self, at: str) -> Element:
+        return Element(Name(self.array.name), expression(at))
 
     @property
     def value(self) -> Value:
@@ -120,19 +142,18 @@ class _Writer:
         self.loops = RowLoops(group, context.inlined)
         self.columns = column_sums(group.roots, self.space)
         self.each = max((rows_of(node, self.space) for node in self.columns), default=1)
-        self._late_stores: list[str] = []
-        row = -(-self.space.inner // shape.rows) if shape else self.space.inner
+        self._late_stores: list[Statement] = []
+        row = ceil_div(self.space.inner, shape.rows) if shape else self.space.inner
         self.iterations = self.each * self.loops.count * row if self.space.reduces() else 0
         self.unrolled = unrolled(self.iterations)
 
-    def body(self) -> str:
+    def body(self) -> Body:
         for number in range(self.loops.count):
             self._write_loop(number)
         for root in self.roots:
             if self.loops.is_result(root.output) and self.context.is_stored(root.output):
                 self._late_stores.append(self._store(root.output))
-        lines = [*self.emitter.outer.lines, *self._only_once(self._late_stores)]
-        return "\n".join(f"  {line}" for line in lines)
+        return (*self.emitter.outer.body, *self._only_once(tuple(self._late_stores)))
 
     def _write_loop(self, number: int) -> None:
         reductions = [self._open_reduction(n) for n in self.roots if self._reduces_in(n, number)]
@@ -144,38 +165,42 @@ class _Writer:
         updates = [self._update(reduction) for reduction in reductions]
         stores = [self._store(node.output) for node in stored]
         stores += [self._add_to_column(node) for node in added]
-        lines = [*inner.lines, *updates, *stores]
+        body = [*inner.body, *updates, *stores]
         self.emitter.close_loop()
         start, step = self._lane_rows()
-        self.emitter.outer.lines += loop(INNER, start, "INNER", step, lines, self.unrolled)
+        loop = counted_loop(INNER, start, Name("INNER"), body, step)
+        self.emitter.outer.body.append(several(loop, self.unrolled))
         if self.shape and reductions:
             self._combine_lanes(reductions, self.shape)
         for reduction in reductions:
-            self.emitter.define(reduction.value, self._at(reduction.value), reduction.name)
+            self.emitter.define(reduction.value, self._at(reduction.value), Name(reduction.name))
 
-    def _add_to_column(self, node: Node) -> str:
+    def _add_to_column(self, node: Node) -> Statement:
         """In workgroup memory; the twin does it in the place of the sum."""
         operand, value = node.inputs[0], node.output
         element = self.emitter.at(operand, coordinates_of(self.space.position(), operand.shape))
         if self.shape:
-            return f"{self.column_array(node).name}[{INNER}] += {element};"
+            (add,) = statements("COLUMN += ELEMENT;", COLUMN=self._column(node), ELEMENT=element)
+            return add
         before = self.emitter.bindings.load(value, self._column_at())
-        text = f"select({before}, 0.0, i == 0u) + {element}"
-        return self.emitter.bindings.store(value, self._column_at(), text)
+        total = expression("select(OLD, 0.0, i == 0u) + NEW", OLD=before, NEW=element)
+        return self.emitter.bindings.store(value, self._column_at(), total)
 
-    def column_starts(self) -> list[str]:
+    def column_starts(self) -> Body:
         """What a lane does before its workgroup adds up rows."""
-        starts = [f"{self.column_array(node).name}[{INNER}] = 0.0;" for node in self.columns]
-        return loop(INNER, "lane", "INNER", "LANES", starts)
+        starts = [Assign(self._column(node), expression("0.0")) for node in self.columns]
+        return self._along_columns(starts)
 
-    def column_stores(self) -> list[str]:
+    def column_stores(self) -> Body:
         """What a lane does when all rows of its workgroup are added up."""
-        bindings = self.emitter.bindings
-        stores = [
-            bindings.store(n.output, self._column_at(), f"{self.column_array(n).name}[{INNER}]")
-            for n in self.columns
-        ]
-        return loop(INNER, "lane", "INNER", "LANES", stores)
+        store, at = self.emitter.bindings.store, self._column_at()
+        return self._along_columns([store(n.output, at, self._column(n)) for n in self.columns])
+
+    def _along_columns(self, body: Sequence[Statement]) -> Body:
+        return (counted_loop(INNER, Name("lane"), Name("INNER"), body, Name("LANES")),)
+
+    def _column(self, node: Node) -> Expr:
+        return Element(Name(self.column_array(node).name), Name(INNER))
 
     def _column_at(self) -> Index:
         groups = variable("g", self.space.outer // self.each)
@@ -184,11 +209,12 @@ class _Writer:
     def column_array(self, node: Node) -> WorkgroupVariable:
         return WorkgroupVariable(f"column_{self.columns.index(node)}", "f32", ("INNER",))
 
-    def _lane_rows(self) -> tuple[str, str]:
+    def _lane_rows(self) -> tuple[Expr, Expr]:
         """The first row of a lane, and how far it is to the next."""
         if self.shape is None:
-            return "0u", "1u"
-        return ("row", "ROWS") if self.shape.width > 1 else ("lane", "LANES")
+            return u32(0), ONE
+        first, step = ("row", "ROWS") if self.shape.width > 1 else ("lane", "LANES")
+        return Name(first), Name(step)
 
     def _open_reduction(self, node: Node) -> _Reduction:
         lower = lowering(node)
@@ -196,45 +222,54 @@ class _Writer:
         name = self.emitter.fresh(node.op)
         dtype = node.output.dtype
         self.emitter.functions.update(dict.fromkeys(lower.functions(dtype)))
-        start = f"var {name}: {wgsl_type(dtype)} = {lower.start(dtype)};"
-        self.emitter.outer.lines.append(start)
+        start = Let(name, wgsl_type(dtype), expression(lower.start(dtype)), mutable=True)
+        self.emitter.outer.body.append(start)
         return _Reduction(node, name, lower.combine(dtype))
 
-    def _update(self, reduction: _Reduction) -> str:
+    def _update(self, reduction: _Reduction) -> Statement:
         operand = reduction.node.inputs[0]
         element = self.emitter.at(operand, coordinates_of(self.space.position(), operand.shape))
-        return f"{reduction.name} = {reduction.combine.format(reduction.name, element)};"
+        total = Name(reduction.name)
+        return Assign(total, pattern(reduction.combine, total, element))
 
     def _combine_lanes(self, reductions: Sequence[_Reduction], shape: LaneShape) -> None:
-        end, own = (">= WIDTH", "column") if shape.width > 1 else ("> 0u", "0")
-        lines = self.emitter.outer.lines
-        for reduction in reductions:
-            kind = wgsl_type(reduction.value.dtype)
-            array = WorkgroupVariable(f"shared_{reduction.name}", kind, ("LANES",))
-            self.arrays.append(array)
-            lines.append(f"shared_{reduction.name}[lane] = {reduction.name};")
-        lines += [
-            f"for (var half = LANES / 2u; half {end}; half /= 2u) {{",
-            "  workgroupBarrier();",
-        ]
-        lines.append("  if (lane < half) {")
-        for reduction in reductions:
-            mine, other = f"shared_{reduction.name}[lane]", f"shared_{reduction.name}[lane + half]"
-            lines.append(f"    {mine} = {reduction.combine.format(mine, other)};")
-        lines += ["  }", "}", "workgroupBarrier();"]
-        lines += [f"{reduction.name} = shared_{reduction.name}[{own}];" for reduction in reductions]
+        """A tree reduction: half as many lanes have a value after each step."""
+        self.arrays += [reduction.array for reduction in reductions]
+        pairs, results = [], []
+        for r in reductions:
+            mine, other = r.shared("lane"), r.shared("lane + half")
+            pairs.append(Assign(mine, pattern(r.combine, mine, other)))
+            results.append(Assign(Name(r.name), r.shared("column" if shape.width > 1 else "0")))
+        self.emitter.outer.body += statements(
+            """
+            STORES();
+            for (var half = LANES / 2u; HAS_PAIRS; half /= 2u) {
+              workgroupBarrier();
+              if (lane < half) {
+                PAIRS();
+              }
+            }
+            workgroupBarrier();
+            RESULTS();
+            """,
+            STORES=tuple(Assign(r.shared("lane"), Name(r.name)) for r in reductions),
+            HAS_PAIRS=expression("half >= WIDTH" if shape.width > 1 else "half > 0u"),
+            PAIRS=tuple(pairs),
+            RESULTS=tuple(results),
+        )
 
-    def _only_once(self, stores: list[str]) -> list[str]:
+    def _only_once(self, stores: Body) -> Body:
         """What is stored once per result is stored by the first lane of it."""
         if not self.shape or not stores:
             return stores
-        condition = "lane == 0u"
+        condition: Expr | None = expression("lane == 0u")
         if self.shape.width > 1:
             is_ragged = self.space.outer % self.shape.width
-            condition = "lane < WIDTH" + " && first + lane < OUTER" * bool(is_ragged)
-        return [f"if ({condition}) {{", *(f"  {line}" for line in stores), "}"]
+            inside = expression("first + lane < OUTER") if is_ragged else None
+            condition = all_of((expression("lane < WIDTH"), inside))
+        return when(condition, stores, one_line=False)
 
-    def _store(self, value: Value) -> str:
+    def _store(self, value: Value) -> Statement:
         at = self._at(value)
         return self.emitter.store(value, at, self.emitter.at(value, at))
 
@@ -255,39 +290,36 @@ def _row_groups(group: Group, context: Context, shape: LaneShape | None) -> Laun
     """Workgroups that take several rows one after the other; without a shape, threads that do."""
     writer = _Writer(group, context, shape)
     body = writer.body()
-    starts, stores = (writer.column_starts(), writer.column_stores()) if shape else ([], [])
     groups, lanes = writer.space.outer // writer.each, shape.lanes if shape else 1
     grid = grid_of(groups)
     constants = {"GROUPS": groups, "EACH": writer.each, "INNER": writer.space.inner}
     arrays = [writer.column_array(node) for node in writer.columns] if shape else []
     return context.launch(
-        "row_groups.wgsl.jinja",
+        "row_groups",
         writer.emitter,
         constants={**constants, "LANES": lanes},
+        values={"shared": shape is not None},
         holes={
-            "body": "\n".join(f"  {line}" for line in body.split("\n")),
-            "starts": "\n".join(f"  {line}" for line in starts),
-            "stores": "\n".join(f"  {line}" for line in stores),
-            "index": thread_index(grid, lanes if shape is None else 1),
+            "INDEX": thread_index(grid, lanes if shape is None else 1),
+            "BODY": body,
+            "STARTS": writer.column_starts() if shape else (),
+            "STORES": writer.column_stores() if shape else (),
         },
         workgroup=(lanes, 1, 1),
         grid=grid,
-        iterations=-(-writer.iterations // writer.unrolled),
+        iterations=ceil_div(writer.iterations, writer.unrolled),
         shared=(*writer.arrays, *arrays),
     )
 
 
-def _threads(writer: _Writer, body: str, threads: int) -> Launch:
-    space = writer.space
-    grid = grid_of(-(-space.outer // threads))
-    return writer.context.launch(
-        "loop.wgsl.jinja",
+def _threads(writer: _Writer, body: Body, threads: int) -> Launch:
+    return writer.context.launch_threads(
         writer.emitter,
-        constants={"OUTER": space.outer, "INNER": space.inner, "WORKGROUP": threads},
-        holes={"body": body, "index": thread_index(grid, threads)},
-        workgroup=(threads, 1, 1),
-        grid=grid,
-        iterations=-(-writer.iterations // writer.unrolled),
+        body,
+        writer.space.outer,
+        threads,
+        {"INNER": writer.space.inner},
+        ceil_div(writer.iterations, writer.unrolled),
     )
 
 
@@ -300,19 +332,17 @@ def _workgroups(group: Group, context: Context, shape: LaneShape) -> Launch:
     writer = _Writer(group, context, shape)
     body = writer.body()
     space = writer.space
-    grid = grid_of(-(-space.outer // shape.width))
+    grid = grid_of(ceil_div(space.outer, shape.width))
     constants = {"OUTER": space.outer, "INNER": space.inner, "LANES": shape.lanes}
     more = {"WIDTH": shape.width, "ROWS": shape.rows} if shape.width > 1 else {}
     return context.launch(
-        "columns.wgsl.jinja" if shape.width > 1 else "rows.wgsl.jinja",
+        "columns" if shape.width > 1 else "rows",
         writer.emitter,
         constants=constants | more,
-        holes={
-            "body": body,
-            "index": thread_index(grid, 1),
-        },
+        values={"ragged": space.outer % shape.width > 0},
+        holes={"INDEX": thread_index(grid, 1), "BODY": body},
         workgroup=(shape.lanes, 1, 1),
         grid=grid,
-        iterations=-(-writer.iterations // writer.unrolled),
+        iterations=ceil_div(writer.iterations, writer.unrolled),
         shared=tuple(writer.arrays),
     )

@@ -10,11 +10,15 @@ from dataclasses import dataclass, replace
 
 from wgcc.ir.graph import Node
 from wgcc.ir.index import Index, Variable, coordinates_of, linear, variable
+from wgcc.ir.places import ceil_div
+from wgcc.kernel.build import expression, named, u32
+from wgcc.kernel.rewrite.transform import Body
+from wgcc.kernel.tree import Assign, Binary, Declaration, Expr, If, Name, Statement
 from wgcc.ops.registry import Reduce
 from wgcc.passes.dataflow import lowering
 from wgcc.schedule.codegen.bindings import VECTOR, Touch
 from wgcc.schedule.codegen.emitter import COMPONENTS, Emitter
-from wgcc.schedule.codegen.grid import Grid, grid_of
+from wgcc.schedule.codegen.limits import Grid, grid_of
 from wgcc.schedule.fuse.fuse import Group, product_position
 from wgcc.schedule.fuse.product_operands import ColumnPart, column_part
 from wgcc.schedule.kernel import MAX_WORKGROUPS, WORD, Launch, Place, WorkgroupVariable
@@ -60,13 +64,13 @@ def _panels(group: Group, context: Context) -> Launch:
     forms = Forms(*_operands(group), is_vector=False, vectors=frozenset())
     functions, used, _ = _functions(group, context, forms, hoisted=False)
     return context.launch(
-        "twin_product.wgsl.jinja",
+        "twin_product",
         used,
         constants={
             **{"BATCH": sizes.batch, "ROWS": sizes.rows, "COLS": sizes.cols},
             **{"DEPTH": sizes.inner, "SUMS": int(_bias_gradient(group) is not None)},
         },
-        holes={"functions": functions},
+        functions=functions,
         workgroup=(1, 1, 1),
         grid=(1, 1, 1),
         family="product",
@@ -77,7 +81,7 @@ def _tiles(group: Group, context: Context, tile: Tile) -> Launch:
     sizes, halves = _sizes(group), _halves(group, context)
     forms = _forms(group, context, tile)
     functions, used, hoisted = _functions(group, context, forms)
-    across, down = -(-sizes.cols // tile.cols), -(-sizes.rows // tile.rows)
+    across, down = ceil_div(sizes.cols, tile.cols), ceil_div(sizes.rows, tile.rows)
     grid, folded = _grid(across, down, sizes.batch)
     loads = tuple(
         tile_load(operand, forms.width(operand), halves[operand.name], is_hoisted, tile, sizes)
@@ -85,7 +89,7 @@ def _tiles(group: Group, context: Context, tile: Tile) -> Launch:
     )
     block = Block(tile, sizes, forms.width(forms.left), forms.width(forms.right), forms.is_vector)
     return context.launch(
-        "matmul_tiles.wgsl.jinja",
+        "matmul_tiles",
         used,
         constants={
             **{"ROWS": sizes.rows, "COLS": sizes.cols, "DEPTH": sizes.inner},
@@ -96,8 +100,8 @@ def _tiles(group: Group, context: Context, tile: Tile) -> Launch:
             **forms.strides(tile),
             **{"SUMS": int(_bias_gradient(group) is not None), **folded},
         },
-        holes={
-            "functions": functions,
+        functions=functions,
+        values={
             "operands": loads,
             "group": "id" if folded["FOLDED"] else "group",
             **block.holes(halves),
@@ -171,7 +175,7 @@ def _stride(operand: Operand, size: int, width: int, depth: int) -> int:
     if operand.vector:
         return size + (2 - size) % 8
     # Rows that a subgroup stores side by side, rounded up to a power of two.
-    side_by_side = 1 << (-(-SUBGROUP // depth) - 1).bit_length()
+    side_by_side = 1 << (ceil_div(SUBGROUP, depth) - 1).bit_length()
     return size + (side_by_side - size) % (2 * side_by_side)
 
 
@@ -250,7 +254,7 @@ def _operands(group: Group) -> tuple[Operand, Operand]:
 
 def _functions(
     group: Group, context: Context, forms: Forms, hoisted: bool = True
-) -> tuple[str, Emitter, tuple[bool, bool]]:
+) -> tuple[list[Declaration], Emitter, tuple[bool, bool]]:
     """`left`, `right` and `finish`: load elements of either operand, make use of results.
 
     At last, whether the left and the right operand are found by hoisted parts.
@@ -262,14 +266,14 @@ def _functions(
     right = write(forms.right, context, emitter)
     own = {root.output.name: root for root in _steps(group)[1:]}
     finisher = Emitter({**context.inlined, **own}, bindings)
-    parts = [left[0], right[0], _finisher(group, context, finisher, forms.is_vector)]
+    functions = [*left[0], *right[0], *_finisher(group, context, finisher, forms.is_vector)]
     bias_gradient = _bias_gradient(group)
     if bias_gradient is not None:
         at = coordinates_of(variable("n", _sizes(group).cols), bias_gradient.output.shape)
-        store = finisher.store(bias_gradient.output, at, "total")
-        parts.append(f"fn finish_sum(n: u32, total: f32) {{\n  {store}\n}}")
+        store = finisher.store(bias_gradient.output, at, Name("total"))
+        functions += finisher.function("finish_sum(n: u32, total: f32)", store)
     emitter.functions.update(finisher.functions)
-    return "\n\n".join(parts), emitter, (left[1], right[1])
+    return functions, emitter, (left[1], right[1])
 
 
 def _bias_gradient(group: Group) -> Node | None:
@@ -282,46 +286,53 @@ def _steps(group: Group) -> list[Node]:
     return [root for root in group.roots if not isinstance(lowering(root), Reduce)]
 
 
-def _finisher(group: Group, context: Context, emitter: Emitter, is_vector: bool) -> str:
+def _finisher(
+    group: Group, context: Context, emitter: Emitter, is_vector: bool
+) -> tuple[Declaration, ...]:
+    """The function that makes use of one result, or of four side by side."""
     emitter.shares = is_vector
     if not is_vector:
         results = _result(group, context, emitter, None)
-        stores = [emitter.bindings.store(v.output, at, text) for v, at, text in results]
+        stores = [emitter.bindings.store(v.output, at, element) for v, at, element in results]
     else:
-        found = [_result(group, context, emitter, c) for c in range(VECTOR)]
+        components = [_result(group, context, emitter, c) for c in range(VECTOR)]
         stores = [
-            emitter.bindings.store_vector(four[0][0].output, four[0][1], [t for _, _, t in four])
-            for four in zip(*found, strict=True)
+            emitter.bindings.store_vector(four[0][0].output, four[0][1], [x for _, _, x in four])
+            for four in zip(*components, strict=True)
         ]
-        results = found[0]
+        results = components[0]
     emitter.shares = False
-    stores = _by_column(group, context, [root for root, _, _ in results], stores, is_vector)
-    lines = "".join(f"  {line}\n" for line in (*emitter.outer.lines, *stores))
+    roots = [root for root, _, _ in results]
     at, kind = ("n4", "vec4f") if is_vector else ("n", "f32")
-    return f"fn finish(z: u32, m: u32, {at}: u32, product: {kind}) {{\n{lines}}}"
+    return emitter.function(
+        f"finish(z: u32, m: u32, {at}: u32, product: {kind})",
+        *_by_column(group, context, roots, stores, is_vector),
+    )
 
 
 def _by_column(
-    group: Group, context: Context, roots: list[Node], stores: list[str], is_vector: bool
-) -> list[str]:
+    group: Group, context: Context, roots: list[Node], stores: list[Assign], is_vector: bool
+) -> Body:
     """Stores of parts of the columns under conditions: one statement if all columns have a part."""
-    found = [_part_of(root, group, context) for root in roots]
-    whole = [store for part, store in zip(found, stores, strict=True) if part is None]
-    parts = [(part, store) for part, store in zip(found, stores, strict=True) if part is not None]
+    pairs = [(_part_of(root, group, context), s) for root, s in zip(roots, stores, strict=True)]
+    whole = [store for part, store in pairs if part is None]
+    parts = [(part, store) for part, store in pairs if part is not None]
     parts.sort(key=lambda pair: pair[0].start)
-    column = "n4" if is_vector else f"n / {VECTOR}u"
+    column = expression("n4" if is_vector else f"n / {VECTOR}u")
     starts, ends = ([getattr(part, side) for part, _ in parts] for side in ("start", "end"))
     if [0, *ends] != [*starts, _sizes(group).cols]:
-        return [*whole, *(_if_inside(column, part, store) for part, store in parts)]
-    text = parts.pop()[1]
+        return (*whole, *(_if_inside(column, part, store) for part, store in parts))
+    statement: Statement = parts.pop()[1]
     for part, store in reversed(parts):
-        text = f"if ({column} < {part.end // VECTOR}u) {{ {store} }} else {{ {text} }}"
-    return [*whole, text]
+        before = Binary("<", column, u32(part.end // VECTOR))
+        statement = If(before, (store,), (statement,))
+    return (*whole, statement)
 
 
-def _if_inside(column: str, part: ColumnPart, store: str) -> str:
-    start, end = part.start // VECTOR, part.end // VECTOR
-    return f"if ({column} >= {start}u && {column} < {end}u) {{ {store} }}"
+def _if_inside(column: Expr, part: ColumnPart, store: Assign) -> If:
+    start, end = (u32(at // VECTOR) for at in (part.start, part.end))
+    inside = Binary("&&", Binary(">=", column, start), Binary("<", column, end))
+    return If(inside, (store,), one_line=True)
 
 
 def _part_of(root: Node, group: Group, context: Context) -> ColumnPart | None:
@@ -330,17 +341,17 @@ def _part_of(root: Node, group: Group, context: Context) -> ColumnPart | None:
 
 def _result(
     group: Group, context: Context, emitter: Emitter, component: int | None
-) -> list[tuple[Node, Index, str]]:
+) -> list[tuple[Node, Index, Expr]]:
     """What is stored, where, and as what; `component` is that of a vector of results."""
     product = group.roots[0].output
-    position, text = product_position(product), "product"
+    position, element = product_position(product), named("product")
     if component is not None:
         cols = product.shape[-1]
         column = variable("n4", cols // VECTOR) * VECTOR + component
         position = position.substitute({Variable("n", cols): column})
-        text = f"product.{COMPONENTS[component]}"
-    text = emitter.rounded_to_f16(text) if product.dtype == "f16" else text
-    emitter.define(product, coordinates_of(position, product.shape), text)
+        element = named(f"product.{COMPONENTS[component]}")
+    element = emitter.rounded_to_f16(element) if product.dtype == "f16" else element
+    emitter.define(product, coordinates_of(position, product.shape), element)
     found = []
     for root in _steps(group):
         value, part = root.output, _part_of(root, group, context)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from wgcc.ir.graph import Value
 from wgcc.ir.index import Index, constant, variable
+from wgcc.kernel.tree import Call, Declaration, Expr, Member, Return
 from wgcc.schedule.codegen.bindings import VECTOR, Touch
 from wgcc.schedule.codegen.emitter import (
     COMPONENTS,
@@ -130,7 +131,10 @@ def _sectors(operand: Operand, positions: list[Index], fast: str) -> tuple[int, 
     return total, int(fast == INNER)
 
 
-def write_loader(operand: Operand, context: Context, emitter: Emitter) -> tuple[str, bool]:
+Loader = tuple[tuple[Declaration, ...], bool]
+
+
+def write_loader(operand: Operand, context: Context, emitter: Emitter) -> Loader:
     """The loading function, and whether its arguments are `NAME_side(…)` and `NAME_step(k)`."""
     inner = (INNER, f"{INNER}{VECTOR}")
     own = tuple(name for name in operand.parameters if name not in inner)
@@ -140,43 +144,42 @@ def write_loader(operand: Operand, context: Context, emitter: Emitter) -> tuple[
         return write_plain_loader(operand, context, emitter)
     hoist = Hoist(sides)
     emitter.hoist, emitter.loaded = hoist, hoist.loaded
-    body = _element(operand, emitter)
-    emitter.hoist, emitter.loaded = unchanged, nothing_hoisted
     parameters = ", ".join(f"{side}: {hoist.struct(operand.name, side)}" for side in sides)
-    return f"{hoist.functions(operand.name)}\n\nfn {operand.name}({parameters}) {body}", True
+    load = _loader(operand, parameters, emitter)
+    emitter.hoist, emitter.loaded = unchanged, nothing_hoisted
+    return (*hoist.functions(operand.name), *load), True
 
 
-def write_plain_loader(operand: Operand, context: Context, emitter: Emitter) -> tuple[str, bool]:
+def write_plain_loader(operand: Operand, context: Context, emitter: Emitter) -> Loader:
     """The loading function, of plain coordinates."""
     parameters = ", ".join(f"{name}: u32" for name in operand.parameters)
-    return f"fn {operand.name}({parameters}) {_element(operand, emitter)}", False
+    return _loader(operand, parameters, emitter), False
 
 
 def _tried(operand: Operand, context: Context, hoist: Hoist, vectors: Set[Place]) -> Hoist:
     """What could be hoisted; good for no code, because buffers have other names here."""
     trial = Emitter(context.inlined, context.bindings(vectors))
     trial.hoist, trial.loaded = hoist, hoist.loaded
-    _element(operand, trial)
+    _loader(operand, "", trial)
     return hoist
 
 
-def _element(operand: Operand, emitter: Emitter) -> str:
-    """The body of a loading function."""
+def _loader(operand: Operand, parameters: str, emitter: Emitter) -> tuple[Declaration, ...]:
     emitter.outer = Scope()
     emitter.shares = operand.vector
     count = VECTOR if operand.vector else 1
-    found = [emitter.at(operand.value, operand.at(component)) for component in range(count)]
+    parts = [emitter.at(operand.value, operand.at(component)) for component in range(count)]
     emitter.shares = False
-    lines = "".join(f"  {line}\n" for line in emitter.outer.lines)
     kind = "vec4f" if operand.vector else "f32"
-    return f"-> {kind} {{\n{lines}  return {vector_of(found)};\n}}"
+    signature = f"{operand.name}({parameters}) -> {kind}"
+    return emitter.function(signature, Return(vector_of(parts)))
 
 
-def vector_of(parts: list[str]) -> str:
+def vector_of(parts: list[Expr]) -> Expr:
     """`vec4f(a, b, c, d)`, or `v` for `v.x`, `v.y`, `v.z`, `v.w`."""
-    if len(parts) == 1:
-        return parts[0]
-    whole = parts[0].removesuffix(".x")
-    if parts == [f"{whole}.{component}" for component in COMPONENTS]:
-        return whole
-    return f"vec4f({', '.join(parts)})"
+    match parts:
+        case [only]:
+            return only
+        case [Member(whole, _), *_] if parts == [Member(whole, field) for field in COMPONENTS]:
+            return whole
+    return Call("vec4<f32>", tuple(parts))

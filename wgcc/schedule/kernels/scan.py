@@ -7,13 +7,16 @@ from dataclasses import dataclass
 
 from wgcc.ir.graph import Node
 from wgcc.ir.index import INNER, Variable, constant, coordinates_of, reduction_space, variable
+from wgcc.ir.places import ceil_div
+from wgcc.kernel.build import counted_loop, several, statements, u32
+from wgcc.kernel.rewrite.transform import Body
+from wgcc.kernel.tree import Expr, Name
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.grid import grid_of, thread_index
-from wgcc.schedule.codegen.loop_limits import MAX_UNROLLED, loop, unrolled
+from wgcc.schedule.codegen.limits import MAX_UNROLLED, unrolled
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch
 from wgcc.schedule.kernels.context import Context, GroupCode
-from wgcc.schedule.kernels.order_keys import key_lines
+from wgcc.schedule.kernels.order_keys import key_of
 
 WORKGROUP = 64
 
@@ -28,30 +31,29 @@ def running_best_code(group: Group, context: Context) -> GroupCode:
     return context.code(*(_launch(node, context, most, _best) for most in (MAX_UNROLLED, 1)))
 
 
-def _sum(node: Node, operands: Sequence[str]) -> _Step:
+def _sum(node: Node, operands: Sequence[Expr]) -> _Step:
     factor, term = operands
-    return _Step(["var h = 0.0;"], [f"h = fma({factor}, h, {term});"], "h")
+    add = statements("h = fma(FACTOR, h, TERM);", FACTOR=factor, TERM=term)
+    return _Step(statements("var h = 0.0;"), add)
 
 
-def _best(node: Node, operands: Sequence[str]) -> _Step:
+def _best(node: Node, operands: Sequence[Expr]) -> _Step:
     """The position of the last of the greatest elements so far; NaN stays, once it is met."""
-    (x,) = operands
-    lines = key_lines(node.inputs[0].dtype, x, "key")
-    lines.append(f"if (key >= best) {{ best = key; h = i32({INNER}); }}")
-    return _Step(["var h = 0;", "var best = 0u;"], lines, "h")
+    compare = statements("if (key >= best) { best = key; h = i32(ROW); }", ROW=INNER)
+    step = (*key_of(node.inputs[0].dtype, operands[0], "key"), *compare)
+    return _Step(statements("var h = 0;\nvar best = 0u;"), step)
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Statements before the loop and in each iteration, and what that stores."""
+    """Statements before the loop and in each iteration, which leaves its result in `h`."""
 
-    start: list[str]
-    lines: list[str]
-    result: str
+    start: Body
+    body: Body
 
 
 def _launch(
-    node: Node, context: Context, most: int, rule: Callable[[Node, Sequence[str]], _Step]
+    node: Node, context: Context, most: int, rule: Callable[[Node, Sequence[Expr]], _Step]
 ) -> Launch:
     shape = node.output.shape
     space = reduction_space(shape, (node.attrs["axis"],))
@@ -63,23 +65,9 @@ def _launch(
         position = position.substitute({Variable(INNER, space.inner): backwards})
     at = coordinates_of(position, shape)
     step = rule(node, [emitter.at(value, at) for value in node.inputs])
-    store = emitter.store(node.output, at, step.result)
+    store = emitter.store(node.output, at, Name("h"))
     times = min(unrolled(space.inner), most)
-    body = [
-        *emitter.outer.lines,
-        *step.start,
-        *loop(INNER, "0u", "INNER", "1u", [*inner.lines, *step.lines, store], times),
-    ]
-    grid = grid_of(-(-space.outer // WORKGROUP))
-    return context.launch(
-        "loop.wgsl.jinja",
-        emitter,
-        constants={"OUTER": space.outer, "INNER": space.inner, "WORKGROUP": WORKGROUP},
-        holes={
-            "body": "\n".join(f"  {line}" for line in body),
-            "index": thread_index(grid, WORKGROUP),
-        },
-        workgroup=(WORKGROUP, 1, 1),
-        grid=grid,
-        iterations=-(-space.inner // times),
-    )
+    loop = counted_loop(INNER, u32(0), Name("INNER"), (*inner.body, *step.body, store))
+    body = (*emitter.outer.body, *step.start, several(loop, times))
+    constants, iterations = {"INNER": space.inner}, ceil_div(space.inner, times)
+    return context.launch_threads(emitter, body, space.outer, WORKGROUP, constants, iterations)

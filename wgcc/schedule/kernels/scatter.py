@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from wgcc.ir.graph import Node
 from wgcc.ir.index import Index, Variable, coordinates_of, linear, variable
+from wgcc.ir.places import ceil_div
+from wgcc.kernel.build import counted_loop, let, several, statements, u32
+from wgcc.kernel.rewrite.transform import Body
+from wgcc.kernel.tree import Binary, Expr, Name, Statement
 from wgcc.schedule.codegen.emitter import Coordinates, Emitter, Scope
-from wgcc.schedule.codegen.grid import grid_of, thread_index
-from wgcc.schedule.codegen.loop_limits import loop, unrolled
-from wgcc.schedule.codegen.wgsl import wgsl_type, zero
+from wgcc.schedule.codegen.limits import unrolled
+from wgcc.schedule.codegen.terms import clamped, expr_of, zero
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch
 from wgcc.schedule.kernels.context import Context, GroupCode
@@ -44,47 +47,32 @@ class _Parts:
         inner = self.emitter.open_loop(frozenset({Variable("r", max(self.count, 2))}))
         r = variable("r", self.count)
         at = self.place(others, r) if by_column else coordinates_of(r, ids.shape)
-        raw = self.emitter.at(ids, at)
-        last = self.size - 1
-        unsigned = wgsl_type(ids.dtype) == "u32"
-        self.row = f"min({raw}, {last}u)" if unsigned else f"u32(clamp({raw}, 0, {last}))"
-        self.find_row, inner.lines = inner.lines, []
+        self.row = clamped(self.emitter.at(ids, at), self.size - 1, ids.dtype)
+        self.find_row, inner.body = inner.body, []
         self.element = self.emitter.at(g, at if by_column else (*at, *others))
-        self.load_element = inner.lines
-        self.after: list[str] = []
+        self.load_element = inner.body
+        self.after: list[Statement] = []
 
     def place(self, others: Coordinates, along: Index) -> Coordinates:
         return (*others[: self.axis], along, *others[self.axis :])
 
-    def with_base(self, total: str, at: Coordinates) -> str:
-        """A total, or zero, added to what `base` has there; `after` are the lines it needs."""
+    def with_base(self, total: Expr | None, at: Coordinates) -> Expr:
+        """A total, or zero, added to what `base` has there, `after` some statements."""
         if self.base is None:
             return total or zero(self.node.output.dtype)
         outer, self.emitter.outer = self.emitter.outer, Scope()
         self.emitter.close_loop()
-        text = self.emitter.at(self.base, at)
-        self.after, self.emitter.outer = self.emitter.outer.lines, outer
-        return f"{text} + {total}" if total else text
+        old = self.emitter.at(self.base, at)
+        self.after, self.emitter.outer = self.emitter.outer.body, outer
+        return Binary("+", old, total) if total else old
 
-    def loop(self, lines: list[str], times: int) -> list[str]:
-        return loop("r", "0u", "COUNT", "1u", [*self.find_row, *lines], times)
+    def loop(self, body: Body, times: int) -> Statement:
+        own = (*self.find_row, *body)
+        return several(counted_loop("r", u32(0), Name("COUNT"), own), times)
 
-    def launch(
-        self, context: Context, lines: list[str], threads: int, iterations: int = 0
-    ) -> Launch:
-        grid = grid_of(-(-threads // WORKGROUP))
-        return context.launch(
-            "loop.wgsl.jinja",
-            self.emitter,
-            constants={"OUTER": threads, "COUNT": self.count, "WORKGROUP": WORKGROUP},
-            holes={
-                "body": "\n".join(f"  {line}" for line in (*self.emitter.outer.lines, *lines)),
-                "index": thread_index(grid, WORKGROUP),
-            },
-            workgroup=(WORKGROUP, 1, 1),
-            grid=grid,
-            iterations=iterations,
-        )
+    def launch(self, context: Context, body: Body, threads: int, iterations: int = 0) -> Launch:
+        constants, body = {"COUNT": self.count}, (*self.emitter.outer.body, *body)
+        return context.launch_threads(self.emitter, body, threads, WORKGROUP, constants, iterations)
 
 
 def axis_of(node: Node) -> int:
@@ -95,12 +83,23 @@ def _thread_per_sum(node: Node, context: Context) -> Launch:
     output, axis = node.output, axis_of(node)
     at = coordinates_of(variable("o", output.type.size), output.shape)
     parts = _Parts(node, context, (*at[:axis], *at[axis + 1 :]))
-    add = [f"if ({parts.row} == {at[axis].wgsl()}) {{"]
-    add += [f"  {line}" for line in (*parts.load_element, f"total += {parts.element};")] + ["}"]
-    store = parts.emitter.store(output, at, parts.with_base("total", at))
+    add = statements(
+        """
+        if (ROW == OWN) {
+          LOAD();
+          total += ELEMENT;
+        }
+        """,
+        ROW=parts.row,
+        OWN=expr_of(at[axis]),
+        LOAD=tuple(parts.load_element),
+        ELEMENT=parts.element,
+    )
+    store = parts.emitter.store(output, at, parts.with_base(Name("total"), at))
     times = unrolled(parts.count)
-    lines = [f"var total = {zero(output.dtype)};", *parts.loop(add, times), *parts.after, store]
-    return parts.launch(context, lines, output.type.size, -(-parts.count // times))
+    start = statements("var total = ZERO;", ZERO=zero(output.dtype))
+    body = (*start, parts.loop(add, times), *parts.after, store)
+    return parts.launch(context, body, output.type.size, ceil_div(parts.count, times))
 
 
 def _thread_per_column(node: Node, context: Context) -> Launch:
@@ -112,11 +111,11 @@ def _thread_per_column(node: Node, context: Context) -> Launch:
     bindings = parts.emitter.bindings
     place = linear(parts.place(at, variable("row", parts.size)), output.shape)
     cell = bindings.load(output, place)
-    start = parts.with_base("", parts.place(at, variable("row", parts.size)))
-    clear = " ".join((*parts.after, bindings.store(output, place, start)))
-    add = bindings.store(output, place, f"{cell} + {parts.element}")
-    lines = [
-        f"for (var row = 0u; row < {parts.size}u; row++) {{ {clear} }}",
-        *parts.loop([f"let row = {parts.row};", *parts.load_element, add], 1),
-    ]
-    return parts.launch(context, lines, columns)
+    start = parts.with_base(None, parts.place(at, variable("row", parts.size)))
+    clear = statements(
+        f"for (var row = 0u; row < {parts.size}u; row++) {{ CLEAR(); }}",
+        CLEAR=(*parts.after, bindings.store(output, place, start)),
+    )
+    add = bindings.store(output, place, Binary("+", cell, parts.element))
+    loop = parts.loop((let("row", parts.row), *parts.load_element, add), 1)
+    return parts.launch(context, (*clear, loop), columns)

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 
 from wgcc.ir.graph import Node
 from wgcc.ir.index import coordinates_of, variable
+from wgcc.ir.places import ceil_div
+from wgcc.kernel.build import select
+from wgcc.kernel.tree import Declaration, Name
 from wgcc.ops.ordering import HIDDEN
-from wgcc.schedule.codegen.emitter import Emitter, Scope
-from wgcc.schedule.codegen.grid import grid_of, thread_index
-from wgcc.schedule.codegen.loop_limits import unrolled
-from wgcc.schedule.codegen.wgsl import literal
+from wgcc.schedule.codegen.emitter import Emitter
+from wgcc.schedule.codegen.limits import grid_of, thread_index, unrolled
+from wgcc.schedule.codegen.terms import number
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch, WorkgroupVariable
 from wgcc.schedule.kernels.context import Context, GroupCode
@@ -40,8 +42,8 @@ def _launch(node: Node, context: Context, shared: bool, limited: bool) -> Launch
     emitter = Emitter(context.inlined, context.bindings())
     classes = node.output.shape[-1]
     rows = node.output.type.size // classes
-    grid = grid_of(rows if shared else -(-rows // THREADS))
-    share = -(-classes // (THREADS if shared else 1))
+    grid = grid_of(rows if shared else ceil_div(rows, THREADS))
+    share = ceil_div(classes, THREADS if shared else 1)
     times = UNROLLED * min(unrolled(LOOKS * share // UNROLLED), MAX_UNROLLED // UNROLLED)
     times = times if limited else 1
     constants = {"ROWS": rows, "CLASSES": classes, "THREADS": THREADS, "UNROLLED": times}
@@ -49,12 +51,12 @@ def _launch(node: Node, context: Context, shared: bool, limited: bool) -> Launch
     if "k" in node.attrs:
         constants["K"] = int(node.attrs["k"])
     return context.launch(
-        "select.wgsl.jinja",
+        "select",
         emitter,
         constants=constants,
-        holes={
-            "functions": _functions(node, emitter, rows, classes),
-            "index": thread_index(grid, 1 if shared else THREADS),
+        functions=_functions(node, emitter, rows, classes),
+        holes={"INDEX": thread_index(grid, 1 if shared else THREADS)},
+        values={
             "shared": shared,
             "counts_to_k": "k" in node.attrs,
             "reductions": _reductions(node),
@@ -95,19 +97,13 @@ def _workgroup_memory(node: Node) -> tuple[WorkgroupVariable, ...]:
     return tuple(WorkgroupVariable(r.array, r.kind, ("THREADS",)) for r in arrays)
 
 
-def _functions(node: Node, emitter: Emitter, rows: int, classes: int) -> str:
+def _functions(node: Node, emitter: Emitter, rows: int, classes: int) -> tuple[Declaration, ...]:
     x, *mass = node.inputs
     position = variable("o", rows) * classes + variable("i", classes)
     at = coordinates_of(position, node.output.shape)
-    found = [_reader(emitter, "score(o: u32, i: u32)", emitter.at(x, at))]
+    readers = emitter.reader("score(o: u32, i: u32) -> f32", x, at)
     if mass:
-        emitter.outer = Scope()
-        found.append(_reader(emitter, "mass()", emitter.at(mass[0], ())))
-    store = emitter.store(node.output, at, f"select({literal(HIDDEN, 'f32')}, x, kept)")
-    found.append(f"fn put(o: u32, i: u32, x: f32, kept: bool) {{\n  {store}\n}}")
-    return "\n".join(found)
-
-
-def _reader(emitter: Emitter, signature: str, text: str) -> str:
-    lines = "".join(f"  {line}\n" for line in emitter.outer.lines)
-    return f"fn {signature} -> f32 {{\n{lines}  return {text};\n}}"
+        readers += emitter.reader("mass() -> f32", mass[0], ())
+    kept = select(number(HIDDEN, "f32"), Name("x"), Name("kept"))
+    store = emitter.store(node.output, at, kept)
+    return (*readers, *emitter.function("put(o: u32, i: u32, x: f32, kept: bool)", store))

@@ -6,14 +6,15 @@ file says how work is shared out: one thread per channel, chunk or state, with `
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.index import Index, variable
-from wgcc.schedule.codegen.emitter import Emitter, Scope
-from wgcc.schedule.codegen.grid import grid_of, thread_index
-from wgcc.schedule.codegen.loop_limits import GOOD_ITERATIONS
+from wgcc.ir.places import ceil_div
+from wgcc.kernel.tree import Declaration, Name
+from wgcc.schedule.codegen.emitter import Emitter
+from wgcc.schedule.codegen.limits import GOOD_ITERATIONS, grid_of, thread_index
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch
 from wgcc.schedule.kernels.context import Context, GroupCode
@@ -34,7 +35,7 @@ class Sizes:
 
     @property
     def chunks(self) -> int:
-        return -(-self.times // self.chunk)
+        return ceil_div(self.times, self.chunk)
 
     @property
     def steps_back(self) -> range:
@@ -64,7 +65,7 @@ def state_scan_code(group: Group, context: Context) -> GroupCode:
     *y, starts = node.outputs
     writes = {"put_y": (y[0], "z t e")} if y else {}
     writes |= {"put_start": (starts, "z k n e")}
-    kernel = _Kernel(node, context, sizes, "state_scan.wgsl.jinja", writes)
+    kernel = _Kernel(node, context, sizes, "state_scan", writes)
     return _carrying(kernel, sizes.states) if y else _carrying(kernel)
 
 
@@ -73,14 +74,14 @@ def state_ends_code(group: Group, context: Context) -> GroupCode:
     node = group.roots[0]
     writes = {"put_end": (node.output, "z k n e")}
     sizes = _sizes(node, node.inputs[0])
-    return _carrying(_Kernel(node, context, sizes, "state_ends.wgsl.jinja", writes))
+    return _carrying(_Kernel(node, context, sizes, "state_ends", writes))
 
 
 def state_output_code(group: Group, context: Context) -> GroupCode:
     node = group.roots[0]
     sizes = _sizes(node, node.inputs[0])
     writes = {"put_y": (node.output, "z t e")}
-    kernel = _Kernel(node, context, sizes, "state_output.wgsl.jinja", writes)
+    kernel = _Kernel(node, context, sizes, "state_output", writes)
     launch = kernel.launch(sizes.batch * sizes.chunks * sizes.channels)
     return context.code(launch, launch)
 
@@ -89,7 +90,7 @@ def state_grad_channels_code(group: Group, context: Context) -> GroupCode:
     node = group.roots[0]
     sizes = _sizes(node, node.inputs[0])
     writes = {"put": (node.output, "z k row e")}
-    kernel = _Kernel(node, context, sizes, "state_grad_channels.wgsl.jinja", writes)
+    kernel = _Kernel(node, context, sizes, "state_grad_channels", writes)
     launch = kernel.launch(sizes.batch * sizes.chunks * sizes.channels)
     return context.code(launch, launch)
 
@@ -98,7 +99,7 @@ def state_grad_states_code(group: Group, context: Context) -> GroupCode:
     node = group.roots[0]
     sizes, parts = _sizes(node, node.inputs[0]), int(node.attrs["parts"])
     writes = {"put_db": (node.output, "part z t n"), "put_dc": (node.output, "part z t n+")}
-    kernel = _Kernel(node, context, sizes, "state_grad_states.wgsl.jinja", writes)
+    kernel = _Kernel(node, context, sizes, "state_grad_states", writes)
     launch = kernel.launch(parts * sizes.batch * sizes.chunks * sizes.states, parts=parts)
     return context.code(launch, launch)
 
@@ -145,7 +146,7 @@ class _Kernel:
         """`limited`: a driver ends long loops."""
         emitter = Emitter(self.context.inlined, self.context.bindings())
         long = limited and self.sizes.times + self.sizes.chunks > GOOD_ITERATIONS
-        grid = grid_of(-(-threads // WORKGROUP))
+        grid = grid_of(ceil_div(threads, WORKGROUP))
         shares = {"BLOCK": block, "WIDE": 1, "PARTS": parts, "THREADS": threads}
         shares["ZERO_ORDER"] = int(self.node.attrs.get("zero_order", False))
         if shares["ZERO_ORDER"]:
@@ -154,9 +155,9 @@ class _Kernel:
             self.template,
             emitter,
             constants={**self.sizes.constants(), **shares, "WORKGROUP": WORKGROUP},
-            holes={
-                "functions": "\n".join((*self._readers(emitter), *self._writers(emitter, parts))),
-                "index": thread_index(grid, WORKGROUP),
+            functions=(*self._readers(emitter), *self._writers(emitter, parts)),
+            holes={"INDEX": thread_index(grid, WORKGROUP)},
+            values={
                 "has_output": "put_y" in self.writes,
                 "steps": self._steps(long),
                 "steps_back": self.sizes.steps_back,
@@ -180,27 +181,17 @@ class _Kernel:
         )
         return Body(begin, (Copy("", ""),), "}")
 
-    def _readers(self, emitter: Emitter) -> list[str]:
-        found = []
+    def _readers(self, emitter: Emitter) -> Iterator[Declaration]:
         for operand, value in zip(_INPUTS[self.node.op].split(), self.node.inputs, strict=True):
             for name, places in _READS[operand].items():
-                emitter.outer = Scope()
-                text = emitter.at(value, self._coordinates(places, 1))
-                lines = "".join(f"  {line}\n" for line in emitter.outer.lines)
-                arguments = _arguments(places)
-                found.append(f"fn {name}({arguments}) -> f32 {{\n{lines}  return {text};\n}}")
-        return found
+                signature = f"{name}({_arguments(places)}) -> f32"
+                yield from emitter.reader(signature, value, self._coordinates(places, 1))
 
-    def _writers(self, emitter: Emitter, parts: int) -> list[str]:
-        found = []
+    def _writers(self, emitter: Emitter, parts: int) -> Iterator[Declaration]:
         for name, (value, places) in self.writes.items():
-            arguments = _arguments(places)
-            body = ""
-            if self.context.is_stored(value):
-                store = emitter.store(value, self._coordinates(places, parts), "x")
-                body = f"\n  {store}\n"
-            found.append(f"fn {name}({arguments}, x: f32) {{{body}}}")
-        return found
+            kept, at = self.context.is_stored(value), self._coordinates(places, parts)
+            stores = [emitter.store(value, at, Name("x"))] if kept else []
+            yield from emitter.function(f"{name}({_arguments(places)}, x: f32)", *stores)
 
     def _coordinates(self, places: str, parts: int) -> tuple[Index, ...]:
         found = []

@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from wgcc.ir.graph import Node
-from wgcc.ir.places import SCALARS, span
+from wgcc.ir.places import SCALARS, ceil_div, span
+from wgcc.kernel.build import all_of, expression, functions, let, statements, u32, when
+from wgcc.kernel.rewrite.transform import Body
+from wgcc.kernel.tree import Assign, Binary, Element, Expr, Let, Name
 from wgcc.passes.dataflow import form_of, lists_of, scalars_of
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.grid import grid_of, thread_index
+from wgcc.schedule.codegen.limits import grid_of, thread_index
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch, Place
 from wgcc.schedule.kernels.context import Context, GroupCode
-from wgcc.schedule.layout import has_room
+from wgcc.schedule.kernels.copies import has_room
 
 WORKGROUP = 256
 VECTOR = 4
@@ -37,21 +40,24 @@ def _launch(group: Group, context: Context, most: int) -> Launch:
         region = Place(place.buffer, place.offset, _rounded(place))
         written = name in form.writes
         names[name] = emitter.bindings.use(region, element, "y" if written else "x", shown, written)
-    loads = [f"var {name} = {names[name]}[i];" for name in form.lists]
-    scalars = [f"let {n} = {emitter.at(v, ())};" for n, v in scalars_of(node).items()]
-    stores = [f"{names[name]}[i] = {name};" for name in form.writes]
-    stores += _copy(node, context, emitter, places, width, most)
-    lines = [*emitter.outer.lines, *scalars, *loads, *form.wgsl.strip().splitlines(), *stores]
-    size = -(-words // width)
-    grid = grid_of(-(-size // WORKGROUP))
+    here = {name: Element(Name(bound), Name("i")) for name, bound in names.items()}
+    scalars = [let(n, emitter.at(v, ())) for n, v in scalars_of(node).items()]
+    loads = [Let(name, None, here[name], mutable=True) for name in form.lists]
+    stores = [Assign(here[name], Name(name)) for name in form.writes]
+    copies = _copy(node, context, emitter, places, width, most)
+    step = statements(form.wgsl)
+    size = ceil_div(words, width)
+    grid = grid_of(ceil_div(size, WORKGROUP))
     return context.launch(
-        "update.wgsl.jinja",
+        "update",
         emitter,
-        constants={"SIZE": size, "WORKGROUP": WORKGROUP, "VEC4": int(width == VECTOR)},
+        constants={"SIZE": size, "WORKGROUP": WORKGROUP},
+        values={"four": width == VECTOR},
         holes={
-            "body": "\n".join(f"  {line}" for line in lines),
-            "index": thread_index(grid, WORKGROUP),
+            "INDEX": thread_index(grid, WORKGROUP),
+            "BODY": (*emitter.outer.body, *scalars, *loads, *step, *stores, *copies),
         },
+        functions=functions(f"alias Values = {element};") if "Values" in form.wgsl else (),
         workgroup=(WORKGROUP, 1, 1),
         grid=grid,
     )
@@ -64,25 +70,26 @@ def _copy(
     places: Mapping[str, Place],
     width: int,
     most: int,
-) -> list[str]:
-    """The statement that stores the f16 copies of parameters; the twin has none."""
+) -> Body:
+    """Stores the f16 copies of parameters; the twin has none."""
     form = form_of(node)
     if "p" not in form.writes or not has_room(len(form.lists), bool(form.scalars)):
-        return []
+        return ()
     span = context.copied([value.name for value in lists_of(node)["p"]])
     if span is None:
-        return []
+        return ()
     kind = "vec4h" if width == VECTOR else "f16"
     name = emitter.bindings.use(span.copy, kind, "y", "p as f16, where products load it", True)
     if most == 1:
-        return []
+        return ()
     first, last = places["p"].offset, places["p"].offset + _rounded(places["p"])
     shift = (span.start - first) // width
-    tests = [f"i >= {shift}u"] if shift > 0 else []
-    tests += [f"i < {(span.end - first) // width}u"] if span.end < last else []
-    at = f"i - {shift}u" if shift > 0 else f"i + {-shift}u" if shift else "i"
-    store = f"{name}[{at}] = {kind}(p);"
-    return [f"if ({' && '.join(tests)}) {{ {store} }}" if tests else store]
+    i: Expr = Name("i")
+    after = Binary(">=", i, u32(shift)) if shift > 0 else None
+    before = Binary("<", i, u32((span.end - first) // width)) if span.end < last else None
+    at = Binary("-" if shift > 0 else "+", i, u32(abs(shift))) if shift else i
+    store = Assign(Element(Name(name), at), expression(f"{kind}(p)"))
+    return when(all_of((after, before)), (store,))
 
 
 def _width(places: Iterable[Place]) -> int:
@@ -95,4 +102,4 @@ def _rounded(place: Place) -> int:
 
     Tensors start on boundaries and buffers end on 16 bytes.
     """
-    return place.count if place.buffer == SCALARS else -(-place.count // VECTOR) * VECTOR
+    return place.count if place.buffer == SCALARS else ceil_div(place.count, VECTOR) * VECTOR

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from wgcc.ir.graph import Node
 from wgcc.ir.index import Index, coordinates_of, variable
+from wgcc.kernel.build import all_of, expression, select, u32, when
+from wgcc.kernel.tree import Binary, Expr
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.grid import grid_of, thread_index
-from wgcc.schedule.codegen.wgsl import wgsl_type
+from wgcc.schedule.codegen.terms import clamped, expr_of, wgsl_type
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch
 from wgcc.schedule.kernels.byte_window import Rows, overwritten_bytes
@@ -38,16 +39,16 @@ def _overwrite(node: Node, context: Context) -> Launch:
     here = coordinates_of(variable("o", update.type.size), update.shape)
     there = (*here[:axis], here[axis] + start, *here[axis + 1 :])
     store = emitter.store(node.output, there, emitter.at(update, here))
-    store = f"if ({fits}) {{ {store} }}" if fits else store
-    return _launch(emitter, context, [*emitter.outer.lines, store], update.type.size)
+    body = (*emitter.outer.body, *when(fits, (store,)))
+    return context.launch_threads(emitter, body, update.type.size, WORKGROUP)
 
 
 def _overwrite_bytes(node: Node, context: Context) -> Launch:
     """One thread per word that the window may touch."""
     emitter = Emitter(context.inlined, context.bindings())
     start, fits = _start(node, emitter, context)
-    lines = overwritten_bytes(node, emitter, start, fits)
-    return _launch(emitter, context, lines, Rows.of(node).threads)
+    body = overwritten_bytes(node, emitter, start, fits)
+    return context.launch_threads(emitter, body, Rows.of(node).threads, WORKGROUP)
 
 
 def _merge(node: Node, context: Context) -> Launch:
@@ -59,18 +60,21 @@ def _merge(node: Node, context: Context) -> Launch:
     size = update.shape[axis]
     here = coordinates_of(variable("o", base.type.size), base.shape)
     old = emitter.at(base, here)
-    place = here[axis].wgsl()
-    among = f"{place} >= {start.wgsl()} && {place} - {start.wgsl()} < {size}u"
-    inside = emitter.let("inside", f"{fits} && {among}" if fits else among, here)
-    at = emitter.let("at", f"select(0u, {place} - {start.wgsl()}, {inside})", here)
-    there = (*here[:axis], variable(at, size), *here[axis + 1 :])
+    place, first = expr_of(here[axis]), expr_of(start)
+    behind = Binary(">=", place, first)
+    before = Binary("<", Binary("-", place, first), u32(size))
+    condition = all_of((fits, behind, before))
+    assert condition is not None
+    inside = emitter.let("inside", condition, here)
+    at = emitter.let("at", select(u32(0), Binary("-", place, first), inside), here)
+    there = (*here[:axis], variable(at.name, size), *here[axis + 1 :])
     new = emitter.at(update, there)
-    store = emitter.store(node.output, here, f"select({old}, {new}, {inside})")
-    return _launch(emitter, context, [*emitter.outer.lines, store], base.type.size)
+    store = emitter.store(node.output, here, select(old, new, inside))
+    return context.launch_threads(emitter, (*emitter.outer.body, store), base.type.size, WORKGROUP)
 
 
-def _start(node: Node, emitter: Emitter, context: Context) -> tuple[Index, str]:
-    """Where the window starts, and the name of the condition that it fits, if it may not.
+def _start(node: Node, emitter: Emitter, context: Context) -> tuple[Index, Expr | None]:
+    """Where the window starts, and the condition that it fits, if it may not.
 
     The start is clamped all the same, because addresses must be valid whether or not it fits.
     """
@@ -78,26 +82,13 @@ def _start(node: Node, emitter: Emitter, context: Context) -> tuple[Index, str]:
     axis = int(node.attrs["axis"])
     limit = base.shape[axis] - update.shape[axis]
     raw = emitter.at(at, ())
-    if wgsl_type(at.dtype) == "u32":
-        clamped, fits = f"min({raw}, {limit}u)", f"{raw} <= {limit}u"
-    else:
-        clamped, fits = f"u32(clamp({raw}, 0, {limit}))", f"{raw} >= 0 && {raw} <= {limit}"
-    start = variable(emitter.let("start", clamped, ()), limit + 1)
+    start = emitter.let("start", clamped(raw, limit, at.dtype), ())
+    index = variable(start.name, limit + 1)
     made = context.inlined.get(at.name)
-    is_fixed = made is not None and made.op == "const"
-    return start, "" if is_fixed else emitter.let("fits", fits, ())
-
-
-def _launch(emitter: Emitter, context: Context, lines: list[str], threads: int) -> Launch:
-    grid = grid_of(-(-threads // WORKGROUP))
-    return context.launch(
-        "loop.wgsl.jinja",
-        emitter,
-        constants={"OUTER": threads, "WORKGROUP": WORKGROUP},
-        holes={
-            "body": "\n".join(f"  {line}" for line in lines),
-            "index": thread_index(grid, WORKGROUP),
-        },
-        workgroup=(WORKGROUP, 1, 1),
-        grid=grid,
-    )
+    if made is not None and made.op == "const":
+        return index, None
+    if wgsl_type(at.dtype) == "u32":
+        fits: Expr = Binary("<=", raw, u32(limit))
+    else:
+        fits = expression(f"RAW >= 0 && RAW <= {limit}", RAW=raw)
+    return index, emitter.let("fits", fits, ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,11 @@ from wgcc.cli.options import (
     json_option,
     limits_option,
     model_options,
+    programs_in,
     strict_dims_option,
 )
 from wgcc.cli.printing import plural, say, say_diagnostics, show_json, size
+from wgcc.cli.source_files import changes
 from wgcc.ir.dtypes import DTYPE_TABLE
 
 if TYPE_CHECKING:
@@ -35,41 +37,56 @@ if TYPE_CHECKING:
 @strict_dims_option
 @limits_option
 @all_errors_option
+@click.option("--fix", is_flag=True, help="Apply the corrections of errors to the files.")
+@click.option("--watch", is_flag=True, help="Check again whenever a .wg file is saved.")
 @json_option
 @click.pass_context
 def command(
     ctx: click.Context,
     files: tuple[Path, ...],
-    sizes: dict[str, int],
+    sizes: dict[str, float],
     model: str | None,
     seed: int | None,
     strict_dims: bool,
     limits: str,
     all_errors: bool,
+    fix: bool,
+    watch: bool,
     as_json: bool,
 ) -> None:
-    """Report every error in model files, without writing anything.
+    """Report every error in model files, without writing anything but what --fix corrects.
 
     FILES are .wg files, or folders of them. A file that passes also builds.
     """
+    options = sizes, model, seed, limits, strict_dims
+
+    def run() -> bool:
+        results = [_check(path, fix, options) for path in programs_in(files)]
+        if as_json:
+            show_json([_record(result) for result in results])
+        else:
+            for result in results:
+                _say(result, all_errors)
+        return all(result.is_ok for result in results)
+
+    if not watch:
+        ctx.exit(0 if run() else 1)
+    for _ in changes({path if path.is_dir() else path.parent for path in files}):
+        run()
+        say("watching; press Ctrl-C to stop", style="dim")
+
+
+def _check(path: Path, fix: bool, options: tuple[Any, ...]) -> Checked:
     from wgcc.cli.commands.check.checking import check_file
+    from wgcc.cli.commands.check.fixing import fix_file
 
-    results = [check_file(path, sizes, model, seed, limits, strict_dims) for path in _models(files)]
-    if as_json:
-        show_json([_record(result) for result in results])
-    else:
-        for result in results:
-            _say(result, all_errors)
-    ctx.exit(0 if all(result.is_ok for result in results) else 1)
-
-
-def _models(paths: tuple[Path, ...]) -> Iterator[Path]:
-    for path in paths:
-        found = sorted(path.rglob("*.wg")) if path.is_dir() else [path]
-        inside = [file for file in found if not file.is_dir()]
-        if not inside:
-            raise click.UsageError(f"there is no .wg file in {path}")
-        yield from inside
+    check = partial(check_file, path, *options)
+    if not fix:
+        return check()
+    result, corrections = fix_file(check)
+    if corrections:
+        say(f"{path}: {plural(corrections, 'correction')} applied")
+    return result
 
 
 def _say(result: Checked, all_errors: bool) -> None:

@@ -31,7 +31,7 @@ class Checked:
 
 def check_file(
     path: Path,
-    sizes: Mapping[str, int],
+    sizes: Mapping[str, float],
     model: str | None,
     seed: int | None,
     limits: str = RAISED,

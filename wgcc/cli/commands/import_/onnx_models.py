@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wgcc.cli.options import Command
+from wgcc.cli.options import several
 from wgcc.cli.printing import plural, say, show_json
 from wgcc.errors import WgError
 from wgcc.from_onnx.training_options import (
@@ -130,11 +130,8 @@ _TRAINING = (
 )
 
 
-def onnx_options(command: Command) -> Command:
-    """Those that only models have."""
-    for option in (*_COMPARING, _ANY_FLOAT, *_TRAINING):
-        command = option(command)
-    return command
+# Those that only models have.
+onnx_options = several(*reversed(_TRAINING), _ANY_FLOAT, *reversed(_COMPARING))
 
 
 def model_settings(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,6 +154,9 @@ def wishes(options: Mapping[str, Any]) -> Wishes:
     if options["train"] is not None and options["lora"]:
         raise click.UsageError("give --train or --lora: corrections are trained alone")
     _refuse_without_effect(options)
+    for name, number in options["sizes"].items():
+        if not isinstance(number, int):
+            raise click.UsageError(f"--set {name}={number:g}: a size is a whole number")
     training = Training(
         options["train"],
         options["loss"] or LOSSES[0],

@@ -18,7 +18,7 @@ from wgcc.spelling import did_you_mean
 
 def open_subject(
     path: Path,
-    sizes: Mapping[str, int],
+    sizes: Mapping[str, float],
     model: str | None,
     seed: int | None,
     entry: str | None,
@@ -73,7 +73,7 @@ class ModelFile(Subject):
     def __init__(
         self,
         path: Path,
-        sizes: Mapping[str, int],
+        sizes: Mapping[str, float],
         model: str | None,
         seed: int | None,
         entry: str | None,

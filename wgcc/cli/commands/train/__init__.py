@@ -206,6 +206,7 @@ def run_alone(job: TrainingJob, as_json: bool) -> None:
             resume=job.resume,
             seed=job.seed,
             callbacks=[progress.show],
+            progress=False,
             stop=interruption.is_wanted,
         )
     summary(model.progress.step(job.entry), job, history, time.perf_counter() - started, as_json)

@@ -46,7 +46,7 @@ def command(
     bundle: Path,
     stacks: str,
     device: str | None,
-    sizes: dict[str, int],
+    sizes: dict[str, float],
     profile: str | None,
     as_json: bool,
 ) -> None:
@@ -88,7 +88,7 @@ def command(
 
 
 def _runs(
-    stack: str, sizes: dict[str, int], bundle: Path, device: str | None, profile: str | None
+    stack: str, sizes: dict[str, float], bundle: Path, device: str | None, profile: str | None
 ) -> Iterator[Callable[[], dict[str, Any]]]:
     """What a stack has to run: in Python, both forms of the code unless one is chosen."""
     if stack not in PYTHON:
@@ -163,7 +163,7 @@ def _say_rest(bundle: Path, found: list[dict[str, Any]]) -> None:
 
 
 def _on_python(
-    stack: str, sizes: dict[str, int], bundle: Path, device: str, profile: str | None
+    stack: str, sizes: dict[str, float], bundle: Path, device: str, profile: str | None
 ) -> dict[str, Any]:
     import wgcc_runtime
 
@@ -187,7 +187,7 @@ def _reductions(model: wgcc_runtime.Model) -> str:
     return f", {'subgroup' if model.has_subgroups else 'barrier'} reductions"
 
 
-def _large_selftest_or_none(bundle: Path, sizes: dict[str, int]) -> dict[str, Any] | None:
+def _large_selftest_or_none(bundle: Path, sizes: dict[str, float]) -> dict[str, Any] | None:
     """A bundle may lack a part of its source, or options that it was built with."""
     try:
         return _large_selftest(bundle, sizes)
@@ -197,7 +197,7 @@ def _large_selftest_or_none(bundle: Path, sizes: dict[str, int]) -> dict[str, An
         return None
 
 
-def _large_selftest(bundle: Path, sizes: dict[str, int]) -> dict[str, Any] | None:
+def _large_selftest(bundle: Path, sizes: dict[str, float]) -> dict[str, Any] | None:
     """Made now, of a bundle that has its source and its values, but no self-test."""
     import wgcc_runtime
     from wgcc.bundle.owned import WEIGHTS
