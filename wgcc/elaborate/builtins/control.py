@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.operators.arithmetic import elementwise
+from wgcc.elaborate.operators.broadcasting import TensorExpr
 from wgcc.elaborate.operators.operands import plain, with_lists
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given, as_sequence

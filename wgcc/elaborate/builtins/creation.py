@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.reductions import SUMMABLE, arg_reduce
-from wgcc.elaborate.builtins.tensor_expr import TensorExpr, iota
 from wgcc.elaborate.operators import broadcasting
+from wgcc.elaborate.operators.broadcasting import TensorExpr, iota
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.dims import Dim, sizes_of

@@ -10,9 +10,8 @@ import math
 from collections.abc import Callable
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.operators.arithmetic import elementwise
-from wgcc.elaborate.operators.broadcasting import aligned
+from wgcc.elaborate.operators.broadcasting import TensorExpr, aligned
 from wgcc.elaborate.operators.operands import adapted, plain
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given

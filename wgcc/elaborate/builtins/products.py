@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wgcc.elaborate.builtins import expect, patterns
-from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.operators.arithmetic import batched
-from wgcc.elaborate.operators.broadcasting import aligned
+from wgcc.elaborate.operators.broadcasting import TensorExpr, aligned
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
 from wgcc.elaborate.tracing.dims import Dim, product

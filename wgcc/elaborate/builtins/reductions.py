@@ -8,9 +8,8 @@ from math import inf
 
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.shapes import joined
-from wgcc.elaborate.builtins.tensor_expr import TensorExpr, iota
 from wgcc.elaborate.operators import broadcasting
-from wgcc.elaborate.operators.broadcasting import aligned
+from wgcc.elaborate.operators.broadcasting import TensorExpr, aligned, iota
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
 from wgcc.elaborate.tracing.dims import Dim, product

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.index_ranges.input_ranges import (
     Lookup,
     intervals_so_far,
@@ -20,6 +19,7 @@ from wgcc.elaborate.index_ranges.input_ranges import (
 )
 from wgcc.elaborate.index_ranges.preimages import Allowed
 from wgcc.elaborate.operators import broadcasting
+from wgcc.elaborate.operators.broadcasting import TensorExpr
 from wgcc.elaborate.operators.operands import CALLABLE
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import (

@@ -4,8 +4,8 @@ and those that repeat, reverse, move or drop elements: `expand tile flip roll tr
 from __future__ import annotations
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.builtins.tensor_expr import TensorExpr, iota
 from wgcc.elaborate.operators import broadcasting
+from wgcc.elaborate.operators.broadcasting import TensorExpr, iota
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
 from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, product, shape_text, sizes_note

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.shapes import joined
-from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.builtins.windows import new_size
 from wgcc.elaborate.operators import broadcasting
+from wgcc.elaborate.operators.broadcasting import TensorExpr
 from wgcc.elaborate.operators.operands import as_scalar
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction

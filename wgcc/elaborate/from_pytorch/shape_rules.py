@@ -38,11 +38,6 @@ def _rearranged(x: PytorchArgument, order: list[int]) -> str | None:
     return f'rearrange({x.text}, "{before} -> {after}")'
 
 
-def t(bound: Bound) -> str:
-    x = bound["input"]
-    return x.text if x.rank == 1 else f"transpose({x.text})"
-
-
 def view(bound: Bound) -> str | None:
     shape = bound["shape"]
     items = shape.items or ()
@@ -191,14 +186,6 @@ def scatter(bound: Bound) -> str | None:
     return f"where({added(one)} > 0.0, {new}, {x.text})"
 
 
-def bincount(bound: Bound) -> str | None:
-    if "minlength" not in bound:
-        return None
-    x = bound["input"].text
-    counted = bound["weights"].text if "weights" in bound else f"ones_like({x})"
-    return f"segment_sum({counted}, {x}, {bound['minlength'].text})"
-
-
 def diagonal(bound: Bound) -> str | None:
     x = bound["input"]
     if x.lengths is None or x.sizes is None or len(x.lengths) != 2:
@@ -289,14 +276,6 @@ def whole_pool(function: str, axes: int) -> Build:
     return build
 
 
-def meshgrid(bound: Bound) -> str | None:
-    if bound.get("indexing", PytorchArgument('"ij"')).text.strip("\"'") != "ij":
-        return None
-    a, b = bound["a"], bound["b"]
-    shape = f"[size({a.text}), size({b.text})]"
-    return f"(expand({a.group}[:, new], {shape}), expand({b.group}[new], {shape}))"
-
-
 def _indexed(x: PytorchArgument, index: list[str]) -> str:
     while index and index[-1] == ":":
         index.pop()
@@ -313,15 +292,15 @@ def _wholes(items: Sequence[PytorchArgument] | None) -> list[int] | None:
 
 
 SHAPE_RULES: dict[str, Build] = {
-    "permute": permute, "movedim": movedim, "moveaxis": movedim, "t": t, "view": view,
+    "permute": permute, "movedim": movedim, "moveaxis": movedim, "view": view,
     "flatten": flatten, "unflatten": unflatten, "squeeze": squeeze, "unsqueeze": unsqueeze,
     "repeat": repeat, "repeat_interleave": repeat_interleave, "hstack": hstack, "vstack": vstack,
     "rot90": rot90, "narrow": narrow, "select": select, "index_select": select,
-    "scatter": scatter, "scatter_": scatter, "bincount": bincount, "diagonal": diagonal,
+    "scatter": scatter, "scatter_": scatter, "diagonal": diagonal,
     "trace": trace, "empty": created("zeros"), "new_zeros": created("zeros"),
     "new_ones": created("ones"), "new_full": new_full, "rand_like": drawn_like("rand"),
     "randn_like": drawn_like("randn"), "tensor": tensor, "as_tensor": tensor,
-    "linspace": linspace, "interpolate": interpolate, "meshgrid": meshgrid,
+    "linspace": linspace, "interpolate": interpolate,
     "adaptive_avg_pool1d": whole_pool("mean", 1), "adaptive_avg_pool2d": whole_pool("mean", 2),
     "adaptive_max_pool1d": whole_pool("max", 1), "adaptive_max_pool2d": whole_pool("max", 2),
 }  # fmt: skip

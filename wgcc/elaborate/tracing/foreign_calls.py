@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from wgcc.elaborate.from_pytorch import LAYERS, PREFIXES, SCHEDULES, counterpart
 from wgcc.elaborate.from_pytorch.calls import PytorchArgument, PytorchCall, is_atom
-from wgcc.elaborate.from_pytorch.same_names import SAME_NAMES
+from wgcc.elaborate.from_pytorch.names import SAME_NAMES
 from wgcc.elaborate.report import SYNONYMS
 from wgcc.elaborate.tracing.context import Context
 from wgcc.elaborate.tracing.dims import Dim
