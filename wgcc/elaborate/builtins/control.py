@@ -127,10 +127,10 @@ def _between_layers(tracer: Tracer, start: Given, end: Given, weight: Given) -> 
         text = f"`lerp` needs layers with the same parameters and state: {problem}"
         raise Stop(tracer.report.error("WG0315", text, end.span))
     share = expect.checked(tracer, weight, "weight", ("f32",), rank=0)
-    return LayerContents(_mixed(tracer, first, second, share))
+    return LayerContents(_mix(tracer, first, second, share))
 
 
-def _mixed(
+def _mix(
     tracer: Tracer, first: Mapping[str, Tensor], second: Mapping[str, Tensor], weight: Tensor
 ) -> dict[str, Tensor]:
     """Whole numbers and bools have nothing in between: they are those of the second."""

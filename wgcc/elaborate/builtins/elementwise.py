@@ -120,7 +120,7 @@ def clamp(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
     values = [x.value, *(expect.given(args, name).value for name in limits)]
     if all(isinstance(value, (Dim, Number)) for value in values):
         for name in limits:
-            x = Given(_limited(x.value, expect.given(args, name).value, name == "low"), x.span)
+            x = Given(_limit(x.value, expect.given(args, name).value, name == "low"), x.span)
         return x.value
     for name in limits:
         limit = expect.given(args, name)
@@ -129,7 +129,7 @@ def clamp(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
     return x.value
 
 
-def _limited(value: AnyValue, limit: AnyValue, is_low: bool) -> AnyValue:
+def _limit(value: AnyValue, limit: AnyValue, is_low: bool) -> AnyValue:
     beyond = _order(value) < _order(limit) if is_low else _order(value) > _order(limit)
     return limit if beyond else value
 

@@ -116,7 +116,7 @@ def cross_entropy(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """The mean of -log softmax(logits)[label] over all labels that are not `ignore`."""
     logits, labels = _scores(tracer, "cross_entropy", args, at)
     warn_of_inputs(tracer, "cross_entropy", args, at)
-    ignore = _ignored(tracer, args)
+    ignore = _ignored_label(tracer, args)
     smoothing = expect.number(tracer, args, "smoothing")
     if not 0 <= smoothing < 1:
         text = f"`smoothing` must be at least 0 and below 1, but it is {smoothing:g}"
@@ -138,7 +138,7 @@ def nll(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """The mean of -log_probs[label] over all labels that are not `ignore`."""
     log_probs, labels = _scores(tracer, "nll", args, at, "log_probs")
     warn_of_inputs(tracer, "nll", args, at)
-    ignore = _ignored(tracer, args)
+    ignore = _ignored_label(tracer, args)
     tracer.look_up(labels, log_probs.dims[-1].size, "a label", ignore)
     return label_loss(tracer, args, log_probs, labels, ignore)
 
@@ -149,7 +149,7 @@ def accuracy(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     best = arg_reduce("argmax", TensorExpr(tracer, logits), logits.rank - 1)
     label = TensorExpr(tracer, labels)
     correct = best.compare("eq", label)
-    ignore = _ignored(tracer, args)
+    ignore = _ignored_label(tracer, args)
     classes = logits.dims[-1].size
     # A label that only the loss ignores counts as a miss.
     tracer.look_up(labels, classes, "a label", ignore, takes_padding=ignore is None)
@@ -160,7 +160,7 @@ def accuracy(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     return ((correct & counts).cast("f32").sum() / count).tensor
 
 
-def _ignored(tracer: Tracer, args: BoundArgs) -> int | None:
+def _ignored_label(tracer: Tracer, args: BoundArgs) -> int | None:
     if args["ignore"] is None:
         return None
     return expect.whole(tracer, args, "ignore", least=-(2**31)).size
@@ -245,10 +245,10 @@ def _warn_of_probabilities(
     if node.span is not None and not _inside(node.span, args.span(argument)):
         problem.also(node.span, f"the {node.op} is computed here")
     if "logarithms" in does:
-        edits = _replaced(args.span(argument), node.op, "log_softmax")
+        edits = _replace_word(args.span(argument), node.op, "log_softmax")
         problem.help("take `log_softmax` instead of `softmax`", *edits)
     else:
-        edits = _unwrapped(args.span(argument), node.op)
+        edits = _unwrap(args.span(argument), node.op)
         problem.help(f"give it the scores, without `{node.op}`", *edits)
 
 
@@ -259,7 +259,7 @@ def _warn_of_scores(tracer: Tracer, args: BoundArgs, at: Span) -> None:
         return
     text = "`bce` takes probabilities, but these are scores: they need not be within 0 and 1"
     problem = tracer.report.warning("WG0911", text, args.span("prediction"))
-    problem.help("`bce_logits` takes scores", *_replaced(at, "bce", "bce_logits"))
+    problem.help("`bce_logits` takes scores", *_replace_word(at, "bce", "bce_logits"))
 
 
 class _Sources:
@@ -282,7 +282,7 @@ class _Sources:
         while True:
             value = self._aliases.get(value, value)
             node = self._node(value)
-            stacked = self._stacked(node, value) if node is not None else None
+            stacked = self._value_of_round(node, value) if node is not None else None
             if stacked is not None:
                 value = stacked
             elif node is not None and (OPS[node.op].moves_elements or node.op == "cast"):
@@ -319,7 +319,7 @@ class _Sources:
         made = (graph.producer(value) for graph in self._traces)
         return next((node for node in made if node is not None), self._in_bodies.get(value))
 
-    def _stacked(self, node: Node, value: Value) -> Value | None:
+    def _value_of_round(self, node: Node, value: Value) -> Value | None:
         """The value of one round, if `value` stacks those of all rounds of a loop."""
         loop = loop_of(node)
         if loop is None or value not in loop.stacks:
@@ -339,14 +339,14 @@ def _inside(inner: Span, outer: Span) -> bool:
     return inner.source is outer.source and outer.start <= inner.start and inner.end <= outer.end
 
 
-def _replaced(at: Span, word: str, other: str) -> list[tuple[Span, str]]:
+def _replace_word(at: Span, word: str, other: str) -> list[tuple[Span, str]]:
     """An edit, if the text is a call of `word`."""
     if not at.text.startswith(f"{word}("):
         return []
     return [(Span(at.source, at.start, at.start + len(word)), other)]
 
 
-def _unwrapped(at: Span, word: str) -> list[tuple[Span, str]]:
+def _unwrap(at: Span, word: str) -> list[tuple[Span, str]]:
     """An edit, if the text is a call of `word` with one argument that has no comma."""
     inner = at.text.removeprefix(f"{word}(").removesuffix(")")
     is_one = len(inner) == len(at.text) - len(word) - 2 and not set(inner) & set(",|\n")

@@ -15,7 +15,7 @@ PREFIXES = (
 
 
 def counterpart(name: str) -> Counterpart | None:
-    """What to write for a function, layer, optimizer or schedule, if it is listed."""
+    """The counterpart of a function, layer, optimizer or schedule, if it is listed."""
     for table in (FUNCTIONS, LAYERS, OPTIMIZERS, SCHEDULES):
         if name in table:
             return table[name]

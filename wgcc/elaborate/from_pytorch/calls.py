@@ -156,7 +156,7 @@ Build = Callable[[Bound], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Counterpart:
-    """What to write for a name of PyTorch with these `parameters` (see `bind`).
+    """The code for a name of PyTorch with these `parameters` (see `bind`).
 
     `form` has places for arguments, `{input}`, and parts that are there only with their arguments,
     `<<, axis = {dim}>>`. `cases` are parameters and forms, of which the first that fits is taken;
@@ -172,7 +172,7 @@ class Counterpart:
     cases: tuple[tuple[str, str], ...] = ()
 
     def code(self, call: PytorchCall) -> str | None:
-        """What to write for this call; None if that is not known for its arguments."""
+        """The code for this call; None if that is not known for its arguments."""
         if self.build is not None:
             bound = bind(self.parameters, call)
             return self.build(bound) if bound is not None else None
@@ -204,10 +204,10 @@ def filled(form: str, bound: Bound) -> str | None:
     places = _PLACE.findall(kept)
     if set(places) != set(bound):
         return None
-    return _PLACE.sub(lambda match: _placed(match, bound[match[1]]), kept)
+    return _PLACE.sub(lambda match: _place(match, bound[match[1]]), kept)
 
 
-def _placed(match: re.Match[str], argument: PytorchArgument) -> str:
+def _place(match: re.Match[str], argument: PytorchArgument) -> str:
     before, after = match.string[: match.start()], match.string[match.end() :]
     alone = _OPENING.search(before) is not None and after[:1] in _CLOSING
     return argument.text if alone else argument.group

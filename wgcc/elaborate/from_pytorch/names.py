@@ -238,7 +238,7 @@ def _cross_entropy(bound: Bound) -> str | None:
     )
 
 
-def _normed(bound: Bound) -> str | None:
+def _norm(bound: Bound) -> str | None:
     """Norms are of the last axis."""
     sizes = bound["normalized_shape"].items
     if sizes is None or len(sizes) != 1:
@@ -280,7 +280,7 @@ _FILLED = ("zeros", "ones", "rand", "randn")
 _BUILDERS: dict[str, Build] = {
     **{name: created(name) for name in _FILLED},
     "randint": _drawn_whole, "einsum": _einsum, "cross_entropy": _cross_entropy,
-    "arange": _arange, "layer_norm": _normed, "rms_norm": _normed, "reshape": view,
+    "arange": _arange, "layer_norm": _norm, "rms_norm": _norm, "reshape": view,
     "expand": _expand, "tile": _several("tile", ""), "flip": _several("flip", "axis = "),
 }  # fmt: skip
 

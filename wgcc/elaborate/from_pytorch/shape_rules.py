@@ -13,7 +13,7 @@ def permute(bound: Bound) -> str | None:
     x = bound["input"]
     if not order or (x.rank is not None and x.rank != len(order)):
         return None
-    return _rearranged(x, [axis % len(order) for axis in order])
+    return _rearrange(x, [axis % len(order) for axis in order])
 
 
 def movedim(bound: Bound) -> str | None:
@@ -24,10 +24,10 @@ def movedim(bound: Bound) -> str | None:
     moved = {place % rank: source % rank for place, source in zip(places, sources, strict=True)}
     others = (axis for axis in range(rank) if axis not in moved.values())
     order = [moved[place] if place in moved else next(others) for place in range(rank)]
-    return _rearranged(x, order)
+    return _rearrange(x, order)
 
 
-def _rearranged(x: PytorchArgument, order: list[int]) -> str | None:
+def _rearrange(x: PytorchArgument, order: list[int]) -> str | None:
     """The axes are called as their sizes are, if those are names of their own."""
     if sorted(order) != list(range(len(order))):
         return None
@@ -80,7 +80,7 @@ def squeeze(bound: Bound) -> str | None:
         return None
     gone = {axis % len(x.lengths) for axis in chosen}
     index = ["0" if n in gone and x.lengths[n] == 1 else ":" for n in range(len(x.lengths))]
-    return _indexed(x, index)
+    return _index(x, index)
 
 
 def unsqueeze(bound: Bound) -> str | None:
@@ -247,7 +247,7 @@ def interpolate(bound: Bound) -> str | None:
         size = bound["size"]
         after = size.text if size.items is None else f"({', '.join(i.text for i in size.items)})"
     else:
-        after = _scaled(x, bound.get("scale_factor")) or ""
+        after = _scale(x, bound.get("scale_factor")) or ""
     ours = {"linear": "bilinear", "trilinear": "bilinear"}.get(mode, mode)
     if not after or ours not in ("nearest", "bilinear", "bicubic"):
         return None
@@ -256,7 +256,7 @@ def interpolate(bound: Bound) -> str | None:
     return f"resize({x.text}, {after}{shown}{', align_corners = true' if align == 'true' else ''})"
 
 
-def _scaled(x: PytorchArgument, factor: PytorchArgument | None) -> str | None:
+def _scale(x: PytorchArgument, factor: PytorchArgument | None) -> str | None:
     if x.sizes is None or factor is None or factor.whole is None:
         return None
     sizes = [f"{factor.whole} * {PytorchArgument(size).group}" for size in x.sizes[1:-1]]
@@ -276,7 +276,7 @@ def whole_pool(function: str, axes: int) -> Build:
     return build
 
 
-def _indexed(x: PytorchArgument, index: list[str]) -> str:
+def _index(x: PytorchArgument, index: list[str]) -> str:
     while index and index[-1] == ":":
         index.pop()
     return f"{x.group}[{', '.join(index)}]" if index else x.text

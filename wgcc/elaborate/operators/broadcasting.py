@@ -254,13 +254,13 @@ def _common_dims(shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, ...]:
         joined: Dim | None = None
         for dim in column:
             if dim is not None:
-                joined = dim if joined is None else _joined(joined, dim)
+                joined = dim if joined is None else _join(joined, dim)
         assert joined is not None
         result.append(joined)
     return tuple(reversed(result))
 
 
-def _joined(a: Dim, b: Dim) -> Dim:
+def _join(a: Dim, b: Dim) -> Dim:
     """Here any axis of size 1 stretches, because arguments of users were checked before."""
     if a.size != b.size:
         return b if a.size == 1 else a
