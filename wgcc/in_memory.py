@@ -44,7 +44,7 @@ CHECKPOINT = ".safetensors"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is compiled. `content` is a digest of the program with all files that it names."""
+    """A program to compile. `content` is a digest of the program with all files that it names."""
 
     source: Source = field(compare=False)
     content: str
@@ -204,16 +204,16 @@ _lock = threading.Lock()
 
 
 def _result(request: Request) -> tuple[Request, Result]:
-    """What was compiled for a request, and the request with the names of its live settings."""
+    """The result for a request, and the request with the names of its live settings."""
     names = [name for name, number in request.numbers if isinstance(number, float)]
     live = live_names(request.source, names) if names else frozenset()
     with _lock:
         if live:
             wanted = replace(request, live=live)
-            result = _kept(_without_live(wanted), wanted)
+            result = _look_up(_without_live(wanted), wanted)
             if result:
                 return wanted, result
-        result = _kept(request, request)
+        result = _look_up(request, request)
         assert result is not None
         return request, result
 
@@ -224,7 +224,7 @@ def _without_live(request: Request) -> Request:
     return replace(request, numbers=numbers)
 
 
-def _kept(key: Request, request: Request) -> Result | None:
+def _look_up(key: Request, request: Request) -> Result | None:
     """None for live settings that the program does not allow."""
     if key not in _results:
         try:
@@ -285,7 +285,7 @@ def _with_values(plan: Plan, values: Mapping[str, float]) -> Plan:
 def _write_bundle(model: CompiledModel, request: Request, folder: Path) -> None:
     """The bundle that `wgcc build` makes of the program, with the values that the model has."""
     with _lock:
-        result = _kept(replace(request, live=frozenset()), replace(request, live=frozenset()))
+        result = _look_up(replace(request, live=frozenset()), replace(request, live=frozenset()))
     assert result is not None
     compiled, given = result.compiled, None
     if model.has_learned:
