@@ -90,7 +90,7 @@ class CompiledModel(Model):
         opener, (kind, origin, *rest), attributes = super().__reduce__()
         contents = dict(origin.read.contents)
         plan = json.loads(contents[PLAN])
-        for name in self._request.live:
+        for name in self._request.live & self.plan.tensors.keys():
             plan["tensors"][name]["init"] = self.plan.tensors[name].init
         contents[PLAN] = json.dumps(plan).encode()
         return opener, (kind, replace(origin, read=Files(contents)), *rest), attributes
@@ -266,7 +266,9 @@ def _warn(result: Result) -> None:
 
 def _open(request: Request, result: Result, weights: Any, origin: Origin) -> CompiledModel:
     numbers = dict(request.numbers)
-    plan = _with_values(result.plan, {name: numbers[name] for name in request.live})
+    # A setting that no entry reads has no place in the plan.
+    live = [name for name in request.live if name in result.plan.tensors]
+    plan = _with_values(result.plan, {name: numbers[name] for name in live})
     values = StartValues(plan, origin.read, weights)
     model = CompiledModel(open_machine(plan, origin), values, None, origin=origin)
     model._request = request

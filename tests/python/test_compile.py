@@ -120,6 +120,12 @@ def test_a_setting_that_must_be_known_is_compiled_in(
     assert loss(written) == loss(wgcc.compile(text, constants={"rate": 0.5}, device="wasm"))
 
 
+def test_a_setting_that_no_entry_reads() -> None:
+    model = wgcc.compile(LINE, constants={"rate": 0.5}, entries=["predict"], device="wasm")
+    copy = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(copy.predict(X)["y"], model.predict(X)["y"])
+
+
 def test_the_bundle_is_that_of_a_build(tmp_path: Path) -> None:
     path = tmp_path / "model.wg"
     path.write_text(LINE)
