@@ -305,6 +305,8 @@ def test_history(model: Model) -> None:
     assert frame["loss"].tolist() == history.losses
     assert repr(history).startswith("<History: 2 reports, step 20: loss ")
     assert repr(type(history)()) == "<History without reports>"
+    page = history._repr_html_()
+    assert "<th>eval_loss</th>" in page and page.count("<tr>") == 3 and "&lt;History" in page
     axes = Axes()
     assert history.plot(axes) is axes
     assert [line[:2] for line in axes.lines] == [
