@@ -28,8 +28,8 @@ from wgcc.schedule.kernel import (
     Place,
     Schedule,
 )
+from wgcc.schedule.kernels.copies import COPIES
 from wgcc.schedule.kernels.guard import FLAG
-from wgcc.schedule.layout import COPIES
 from wgcc.tokens.token_file import TokenFile
 from wgcc_runtime.strict_json import KEY, plan_digest
 

@@ -96,7 +96,7 @@ def entry_text(plan: EntryPlan) -> Iterator[str]:
 
 
 def _dispatch_text(plan: EntryPlan) -> Iterator[str]:
-    """Which page each kernel is made from, and its grid."""
+    """The page that each kernel is made from, and its grid."""
     for number, dispatch in enumerate(plan.dispatches.dispatches if plan.dispatches else ()):
         launch = dispatch.launches[GPU]
         sizes = (launch.grid, launch.kernel.workgroup)

@@ -30,6 +30,7 @@ from wgcc.schedule.kernels.attention_grad import (
     attention_stats_code,
 )
 from wgcc.schedule.kernels.context import Context, GroupCode
+from wgcc.schedule.kernels.copies import COPIES, Copies
 from wgcc.schedule.kernels.counter import counter_code
 from wgcc.schedule.kernels.id_order import merge_ids_code, order_ids_code
 from wgcc.schedule.kernels.id_sums import id_sums_code
@@ -50,7 +51,7 @@ from wgcc.schedule.kernels.state_space import (
 )
 from wgcc.schedule.kernels.update import update_code
 from wgcc.schedule.kernels.window_update import window_update_code
-from wgcc.schedule.layout import COPIES, Copies, Layout
+from wgcc.schedule.layout import Layout
 from wgcc.schedule.limits import too_many_positions
 
 Writer = Callable[[Group, Context], GroupCode]

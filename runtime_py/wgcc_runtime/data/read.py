@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from wgcc_runtime.arrays import Array
 from wgcc_runtime.data import array_files
 from wgcc_runtime.data.csv_records import read_records
 from wgcc_runtime.data.encoding import decode
@@ -25,7 +26,21 @@ from wgcc_runtime.errors import WgccError
 from wgcc_runtime.frames import is_frame
 from wgcc_runtime.regular_files import read_regular
 
-TABLES = (".csv", ".tsv", ".tab", ".json")
+# What makes a table, or arrays, of a text.
+ReadTable = Callable[[str, Source], JsonTable | dict[str, Array]]
+
+
+def read_delimited(text: str, source: Source) -> JsonTable:
+    return JsonTable(read_records(text, source), header=None)
+
+
+# By the end of a file's name; all other files that are no text have delimiters, too.
+TABLES: dict[str, ReadTable] = {
+    ".csv": read_delimited,
+    ".tsv": read_delimited,
+    ".tab": read_delimited,
+    ".json": read_json,
+}
 
 
 def read_data(
@@ -74,9 +89,7 @@ def _read(path: Path, source: Source, form: ModelForm, entry: EntryForm, options
     text = decode(_bytes(path, source), source)
     if suffix not in TABLES and reads_text(form, entry):
         return read_text(text, source, form, entry, options)
-    if suffix != ".json":
-        return read_table(read_records(text, source), source, form, entry, options)
-    found = read_json(text, source)
+    found = TABLES.get(suffix, read_delimited)(text, source)
     if isinstance(found, JsonTable):
         return read_table(found.table, source, form, entry, options, found.header)
     return array_files.data_of_arrays(found, source, entry)
