@@ -24,7 +24,13 @@ from wgcc.compile_error import CompileError
 from wgcc.compiler import Compiled, compile_file
 from wgcc.errors import Diagnostics, Source, WgError, render_run
 from wgcc.files import read_bytes, read_text
-from wgcc.live_settings import live_names, with_live_settings
+from wgcc.live_settings import (
+    is_setting,
+    live_names,
+    state_name,
+    with_live_settings,
+    with_settings,
+)
 from wgcc.syntax import ast
 from wgcc.syntax.parser import parse
 from wgcc_runtime.copying import PLAN, Files, Origin
@@ -55,6 +61,11 @@ class Request:
     strict_dims: bool
     live: frozenset[str] = frozenset()
 
+    @property
+    def live_states(self) -> dict[str, float]:
+        """The numbers of live settings, by the names of the states that they are."""
+        return {state_name(name): n for name, n in self.numbers if name in self.live}
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -82,7 +93,7 @@ class CompiledModel(Model):
 
     def _checkpoint_plan(self) -> Plan:
         """Live settings are no values of the model: its program has them as numbers."""
-        kept = {n: t for n, t in self.plan.tensors.items() if n not in self._request.live}
+        kept = {n: t for n, t in self.plan.tensors.items() if n not in self._request.live_states}
         return replace(self.plan, tensors=kept)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -90,7 +101,7 @@ class CompiledModel(Model):
         opener, (kind, origin, *rest), attributes = super().__reduce__()
         contents = dict(origin.read.contents)
         plan = json.loads(contents[PLAN])
-        for name in self._request.live & self.plan.tensors.keys():
+        for name in self._request.live_states.keys() & self.plan.tensors.keys():
             plan["tensors"][name]["init"] = self.plan.tensors[name].init
         contents[PLAN] = json.dumps(plan).encode()
         return opener, (kind, replace(origin, read=Files(contents)), *rest), attributes
@@ -115,7 +126,8 @@ def compile(
     """A model in memory, ready to train and predict; no file is written.
 
     `program`: the text of a program, or the path of a `.wg` file.
-    `sizes`, `constants`: numbers for its dims and consts, as `wgcc build --set` sets them.
+    `sizes`, `constants`: numbers for its dims and consts, as `wgcc build --set` sets them, and for
+    settings of its optimizers: `{"opt.lr": 0.1}`.
     `model`: which one, if the program has several. `entries`: only these, instead of all.
     `seed`: for initial values and random numbers, instead of the model's own.
     `weights`, `device`, `threads`: as `wgcc.load` takes them.
@@ -241,8 +253,13 @@ def _look_up(key: Request, request: Request) -> Result | None:
 
 def _compile(request: Request) -> Result:
     source, numbers = request.source, dict(request.numbers)
-    if request.live:
-        source = with_live_settings(source, {name: numbers.pop(name) for name in request.live})
+    # In the order of names, so that the same settings give the same text.
+    live = {name: numbers.pop(name) for name in sorted(request.live)}
+    if live:
+        source = with_live_settings(source, live)
+    settings = {name: numbers.pop(name) for name in [*numbers] if is_setting(name)}
+    if settings:
+        source = with_settings(source, settings)
     compiled = compile_file(
         source,
         sizes=numbers,
@@ -267,10 +284,7 @@ def _warn(result: Result) -> None:
 
 
 def _open(request: Request, result: Result, weights: Any, origin: Origin) -> CompiledModel:
-    numbers = dict(request.numbers)
-    # A setting that no entry reads has no place in the plan.
-    live = [name for name in request.live if name in result.plan.tensors]
-    plan = _with_values(result.plan, {name: numbers[name] for name in live})
+    plan = _with_values(result.plan, request.live_states)
     values = StartValues(plan, origin.read, weights)
     model = CompiledModel(open_machine(plan, origin), values, None, origin=origin)
     model._request = request
@@ -282,6 +296,8 @@ def _with_values(plan: Plan, values: Mapping[str, float]) -> Plan:
     changed = {
         name: replace(plan.tensors[name], init={"kind": "value", "values": [value]})
         for name, value in values.items()
+        # A setting that no entry reads has no place in the plan.
+        if name in plan.tensors
     }
     return replace(plan, tensors={**plan.tensors, **changed}) if changed else plan
 
@@ -294,7 +310,7 @@ def _write_bundle(model: CompiledModel, request: Request, folder: Path) -> None:
     compiled, given = result.compiled, None
     if model.has_learned:
         values = {**model.params(), **without_moments(model.state())}
-        given = {name: array for name, array in values.items() if name not in request.live}
+        given = {name: array for name, array in values.items() if name not in request.live_states}
     preparation = model.preparation
     data = None if preparation is None else data_bytes({}, preparation, None)
     write_files(compiled.files(given, data), folder)
