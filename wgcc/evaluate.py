@@ -42,8 +42,8 @@ def evaluate(graph: Graph, values: Mapping[str, Array], dtype: Precision = "f64"
             for value in node.inputs:
                 if last_use.get(value.name) == position:
                     known.pop(value.name, None)
-    guard = graph.range_guard
-    if guard and (flag := int(known[guard.flag.name])):
+    guard = graph.entry.range_guard
+    if graph.range_flag and guard and (flag := int(known[graph.range_flag.name])):
         raise OutOfRangeError(guard.checks[-flag])
     return Evaluated(_pick(graph.outputs, known), _pick(graph.writes, known))
 

@@ -214,5 +214,5 @@ model M {
   entry run(x: f32[B, 3]) -> (y: f32[B, 2]) = softer(fc(x))
 }
 """
-    (rows,) = mark_rows(program(FUNCTIONS + text)).entries["run"].rows
+    (rows,) = mark_rows(program(FUNCTIONS + text)).entries["run"].entry.rows
     assert dict(rows.outputs) == {"y": "rows"}, rows.why

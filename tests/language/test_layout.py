@@ -168,7 +168,7 @@ def test_whole_random_numbers_are_in_range_and_all_occur() -> None:
     assert set(value_of("randint(250, 256, u8[99])", "u8[99]").tolist()) == set(range(250, 256))
     # An index that is drawn needs no check.
     graph = graph_of("gather(x, randint(0, B, i32[9]))", "f32[9, C]", {"x": "f32[B, C]"}, DIMS)
-    assert graph.range_guard is None
+    assert graph.entry.range_guard is None
 
 
 def test_bernoulli_is_one_with_its_probability() -> None:

@@ -238,5 +238,5 @@ def test_one_column_for_each_row_is_looked_up_row_by_row() -> None:
 
 def test_positions_that_a_sort_gives_need_no_check() -> None:
     text = MODEL.replace("kept[at + arange(2)]", "kept[argsort(kept)]")
-    assert program(MODEL).entries["move"].range_guard is not None
-    assert program(text).entries["move"].range_guard is None
+    assert program(MODEL).entries["move"].entry.range_guard is not None
+    assert program(text).entries["move"].entry.range_guard is None

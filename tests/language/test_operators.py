@@ -222,8 +222,8 @@ def test_inputs_that_look_something_up_have_a_range() -> None:
     found = Diagnostics()
     program = check(Source("model.wg", RANGES), found)["M"]
     assert not found.errors
-    assert program.entries["look"].ranges == {
+    assert program.entries["look"].entry.ranges == {
         "ids": (0, 9, -1), "at": (0, 8, None), "row": (0, 3, None), "y": (0, 2, None),
     }  # fmt: skip
     # What one of two losses ignores is no class of the other.
-    assert program.entries["two"].ranges == {"y": (0, 9, None)}
+    assert program.entries["two"].entry.ranges == {"y": (0, 9, None)}

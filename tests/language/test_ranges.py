@@ -99,8 +99,8 @@ def in_range(graph: Graph, dtype: str) -> dict[int, bool]:
 def test_an_input_is_refused_exactly_where_its_index_is_out_of_range(index: str) -> None:
     dtype, expected = EXACT[index]
     graph = program(model(dtype, index)).entries["look"]
-    assert graph.range_guard is None
-    assert graph.ranges == ({} if expected is None else {"x": (*expected, None)})
+    assert graph.entry.range_guard is None
+    assert graph.entry.ranges == ({} if expected is None else {"x": (*expected, None)})
     low, high = expected or (-(2**31), 2**32)
     for number, fine in in_range(graph, dtype).items():
         assert fine == (low <= number <= high), number
@@ -111,8 +111,8 @@ def test_the_guard_finds_exactly_the_indices_out_of_range(index: str) -> None:
     dtype = GUARDED[index]
     done = program(model(dtype, index))
     graph = done.entries["look"]
-    assert graph.range_guard is not None and graph.ranges == {}
-    (check,) = graph.range_guard.checks
+    assert graph.entry.range_guard is not None and graph.entry.ranges == {}
+    (check,) = graph.entry.range_guard.checks
     assert (check.low, check.high, check.what) == (0, ROWS - 1, "an id")
     session = Session(done, {"e.w": np.zeros((ROWS, 2))})
     numbers = in_range(graph, dtype)
@@ -149,8 +149,8 @@ def test_every_lookup_is_checked(body: str) -> None:
         )
     else:
         text, other = model("i32", "x + 1", body), model("i32", "x % 20", body)
-    assert program(text).entries["look"].ranges == {"x": (-1, high - 1, None)}
-    guard = program(other).entries["look"].range_guard
+    assert program(text).entries["look"].entry.ranges == {"x": (-1, high - 1, None)}
+    guard = program(other).entries["look"].entry.range_guard
     assert guard is not None
     assert [(c.what, c.low, c.high) for c in guard.checks] == [(what, 0, high)]
 
@@ -192,7 +192,7 @@ WRITES: dict[str, tuple[list[tuple[int, int]], tuple[str, ...]]] = {
 def test_writes_at_a_position_that_the_model_counts_itself(statements: str) -> None:
     graph = program(STATE.format(statements)).entries["f"]
     checks, restored = WRITES[statements]
-    guard = graph.range_guard
+    guard = graph.entry.range_guard
     assert [(c.low, c.high) for c in guard.checks] == checks if guard else checks == []
     assert (guard.restored if guard else ()) == restored
 
@@ -201,10 +201,10 @@ def test_what_is_computed_from_a_checked_number_needs_no_check() -> None:
     text = STATE.format(
         "h = gather(x, at + arange(4))\n cache[at +: 4] := h\n other[at] := gather(h, at / 2)"
     )
-    guard = program(text).entries["f"].range_guard
+    guard = program(text).entries["f"].entry.range_guard
     assert guard is not None
     assert [(c.low, c.high) for c in guard.checks] == [(0, 6)]
-    narrower = program(text.replace("at / 2", "at")).entries["f"].range_guard
+    narrower = program(text.replace("at / 2", "at")).entries["f"].entry.range_guard
     assert narrower is not None
     assert [(c.low, c.high) for c in narrower.checks] == [(0, 3)]
 
@@ -212,8 +212,8 @@ def test_what_is_computed_from_a_checked_number_needs_no_check() -> None:
 def test_two_inputs_that_are_each_in_range() -> None:
     text = model("i32", "x", "gather(w, {0} * 2) + gather(w, {0} * 3 + {0} * 2 - {0})")
     graph = program(text).entries["look"]
-    assert graph.ranges == {"x": (0, 4, None)}
-    assert graph.range_guard is not None  # 4 · 4 is beyond 9
+    assert graph.entry.ranges == {"x": (0, 4, None)}
+    assert graph.entry.range_guard is not None  # 4 · 4 is beyond 9
 
 
 def test_parts_of_an_input_have_ranges_of_their_own() -> None:
@@ -228,9 +228,9 @@ model M {
 }
 """
     ).entries["f"]
-    assert graph.ranges == {"pair": (0, 63, None)}
-    assert graph.range_guard is not None
-    (check,) = graph.range_guard.checks
+    assert graph.entry.ranges == {"pair": (0, 63, None)}
+    assert graph.entry.range_guard is not None
+    (check,) = graph.entry.range_guard.checks
     assert (check.low, check.high) == (0, 9)
 
 
@@ -246,28 +246,28 @@ model M {
 def test_padding_is_for_labels_alone() -> None:
     """`ignore` is a label that does not count, not a row of a table."""
     done = program(IGNORED % ", ignore = -1")
-    assert done.entries["f"].ranges == {"ids": (0, 9, -1)}
+    assert done.entries["f"].entry.ranges == {"ids": (0, 9, -1)}
     session = Session(done, {})
     session.call("f", {"ids": np.array([0, 9, 1, 2, -1])})
     with pytest.raises(OutOfRangeError, match="an id is outside 0 to 9"):
         session.call("f", {"ids": np.array([0, 9, -1, 2, -1])})
-    assert program(IGNORED % "").entries["f"].range_guard is None
+    assert program(IGNORED % "").entries["f"].entry.range_guard is None
 
 
 def test_what_the_loss_ignores_is_a_miss_for_the_accuracy() -> None:
     body = "cross_entropy(zeros(f32[T, R]), {0}, ignore = -1) + accuracy(zeros(f32[T, R]), {0}%s)"
     for dtype in ("i32", "u8"):
         graph = program(model(dtype, "x", body % "")).entries["look"]
-        assert graph.ranges == {"x": (0, 9, -1 if dtype == "i32" else None)}
-        assert graph.range_guard is None
+        assert graph.entry.ranges == {"x": (0, 9, -1 if dtype == "i32" else None)}
+        assert graph.entry.range_guard is None
     other = program(model("i32", "x", body % ", ignore = 20")).entries["look"]
-    assert other.ranges == {"x": (0, 9, None)}
+    assert other.entry.ranges == {"x": (0, 9, None)}
 
 
 def test_an_ignored_label_moves_with_the_arithmetic() -> None:
     text = model("i32", "y", "cross_entropy(zeros(f32[T, R]), {} + 1, ignore = -100)")
     graph = program(text.replace("x: i32", "y: i32")).entries["look"]
-    assert graph.ranges == {"y": (-1, 8, -101)}
+    assert graph.entry.ranges == {"y": (-1, 8, -101)}
     guarded = model("i32", "x % 20 - 5", "cross_entropy(zeros(f32[T, R]), {}, ignore = -2)")
     session = Session(program(guarded), {"e.w": np.zeros((ROWS, 2))})
     session.call("look", {"x": np.array([5, 14, 3])})
@@ -283,7 +283,7 @@ def test_a_test_block_with_an_index_out_of_range_fails() -> None:
 
 def test_what_nothing_depends_on_is_not_checked() -> None:
     text = STATE.format("unused = gather(x, at + i)")
-    assert program(text).entries["f"].range_guard is None
+    assert program(text).entries["f"].entry.range_guard is None
 
 
 UNARY = ("neg", "abs", "sign", "square")

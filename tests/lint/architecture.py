@@ -44,7 +44,9 @@ SCHEDULE_ROWS = (
     ("memory", "exchange"),
     ("expand_loops",),
     ("entry_plan",),
-    ("steps", "kernels"),
+    ("kernels",),
+    ("write_kernels",),
+    ("steps",),
     ("schedule",),
 )
 # And inside wgcc/elaborate: what a folder works with comes before it.

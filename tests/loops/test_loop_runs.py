@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +70,7 @@ def write_web(found: Compiled, folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def training(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    graph = replace(read_graphs(TRAIN)["train"], trains=True)
+    graph = read_graphs(TRAIN)["train"].with_facts(trains=True)
     found = compile_program(Source("m.wg", ""), program_of(graph), Diagnostics())
     return write_web(found, tmp_path_factory.mktemp("loops") / "training")
 

@@ -271,9 +271,9 @@ model M {
 
 def test_lookups_in_a_body_are_checked_outside_where_that_is_enough() -> None:
     entries = program(LOOKUPS).entries
-    assert entries["read"].ranges == {"ids": (0, 6, None)}
-    assert entries["decode"].ranges == {"first": (0, 6, None)}
-    assert entries["read"].range_guard is None is entries["decode"].range_guard
+    assert entries["read"].entry.ranges == {"ids": (0, 6, None)}
+    assert entries["decode"].entry.ranges == {"first": (0, 6, None)}
+    assert entries["read"].entry.range_guard is None is entries["decode"].entry.range_guard
     one = session(LOOKUPS)
     one.call("count", {"start": 1, "steps": np.array([2, 3, -6, 9])})
     line = 1 + LOOKUPS[: LOOKUPS.index("table(at)")].count("\n")

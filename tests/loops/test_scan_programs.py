@@ -56,7 +56,7 @@ def test_greedy_decoding_takes_the_best_token_each_time() -> None:
     one = session("greedy")
     p = one.params
     prompt = np.array([3, 1, 4, 1, 5])
-    assert one.program.entries["decode"].ranges == {"prompt": (0, 10, None)}
+    assert one.program.entries["decode"].entry.ranges == {"prompt": (0, 10, None)}
     found = one.call("decode", {"prompt": prompt})
     h, token = np.zeros(12), 0
     tokens, scores = [], []
@@ -80,7 +80,7 @@ def test_viterbi_finds_the_best_of_all_paths() -> None:
     random = np.random.default_rng(5)
     moves, seen = random.normal(size=(4, 4)), 2 * random.normal(size=(12, 4))
     one = session("viterbi", moves=moves)
-    assert one.program.entries["path"].range_guard is None, "back-pointers are states"
+    assert one.program.entries["path"].entry.range_guard is None, "back-pointers are states"
     found = one.call("path", {"seen": seen})
     best = log_softmax(np.zeros(4)) + seen[0]
     paths = [[s] for s in range(4)]

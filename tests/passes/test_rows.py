@@ -134,7 +134,7 @@ def traced(entry: str) -> Program:
 
 
 def rows_of(entry: str) -> Rows:
-    (rows,) = traced(entry).entries["e"].rows
+    (rows,) = traced(entry).entries["e"].entry.rows
     return rows
 
 
@@ -211,7 +211,7 @@ def inputs_of(graph: Graph, seed: int) -> dict[str, Array]:
 def test_a_row_decides_alone(entry: str) -> None:
     """Rows in another order give results in that order; other rows beside one do not change it."""
     whole = traced(entry)
-    graph, rows = whole.entries["e"], whole.entries["e"].rows[0]
+    graph, rows = whole.entries["e"], whole.entries["e"].entry.rows[0]
     draw = np.random.default_rng(0)
     params = {name: draw.normal(size=param.type.shape) for name, param in whole.params.items()}
     stored = {**params, **Session(whole, params).state}
@@ -241,7 +241,7 @@ def mean_of_rows(graph: Graph, given: dict[str, Array], output: str) -> Array:
 
     For a sum, too: each of these has it as often as there are rows.
     """
-    (rows,), each = graph.rows, []
+    (rows,), each = graph.entry.rows, []
     for i in range(rows.count):
         same = {name: np.repeat(given[name][i : i + 1], rows.count, 0) for name in rows.inputs}
         each.append(evaluate(graph, {**given, **same}).outputs[output])

@@ -26,8 +26,8 @@ def trains(found: Program) -> dict[str, bool]:
     """Which entries train according to the plan; tracing must agree with it."""
     for entry in found.entries.values():
         draws = any(node.op == "random" for node in entry.nodes)
-        assert draws == entry.trains, f"dropout of {entry.name}"
-    return {name: entry.trains for name, entry in found.entries.items()}
+        assert draws == entry.entry.trains, f"dropout of {entry.name}"
+    return {name: entry.entry.trains for name, entry in found.entries.items()}
 
 
 def test_who_trains() -> None:

@@ -117,11 +117,11 @@ def test_the_range_guard_checks_what_takes_too_long_to_follow(
 ) -> None:
     text = "model M {{ param e: f32[9] = 0.5\n entry f(i: i32) -> (y: f32) = e[i + 1 + 1] }}"
     exact = program(text.format()).entries["f"]
-    assert exact.range_guard is None and exact.ranges["i"][:2] == (-2, 6)
+    assert exact.entry.range_guard is None and exact.entry.ranges["i"][:2] == (-2, 6)
     monkeypatch.setattr(input_ranges, "STEPS", 1)
     monkeypatch.setattr(input_ranges, "STEPS_PER_NODE", 0)
     found = program(text.format())
-    assert not found.entries["f"].ranges
+    assert not found.entries["f"].entry.ranges
     session = Session(found, {})
     assert session.call("f", {"i": np.array(6)})["y"] == 0.5
     with pytest.raises(OutOfRangeError):

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import wgcc.schedule.memory.order as apart
-import wgcc.schedule.schedule as scheduling
+import wgcc.schedule.write_kernels as scheduling
 from adapters import NAMES, ROOT, request_device
 from deep_models import GPT as DEEP_GPT
 from deep_models import write

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,7 +75,7 @@ def _planned(graph: Graph, precision: str) -> Iterator[str]:
     program = program_of(graph, precision)
     _schedule(graph, precision)
     layout, slots = Layout.of(lay_out(program)), Slots(precision=precision)
-    planned = plan_entry(graph, Shared(layout, slots))
+    planned = plan_entry(graph, Shared(layout, slots), {})
     for number, group in enumerate(planned.order):
         yield f"kernel {number} {group.kind}"
         for root in group.roots:
@@ -105,7 +104,7 @@ def test_what_a_step_decides(stage: str) -> None:
     """Every step has a file; `// trains` in it says that the entry does."""
     source = (FOLDER / "steps" / f"{stage}.ir").read_text(encoding="utf-8")
     (graph,) = read_graphs(source).values()
-    trains = replace(graph, trains=source.startswith("// trains\n"))
+    trains = graph.with_facts(trains=source.startswith("// trains\n"))
     filecheck(source, stage_text(lay_out(program_of(trains)), stage))
 
 

@@ -12,7 +12,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import wgcc.passes.lay_out as lay_out
-import wgcc.schedule.layout as copies
+import wgcc.schedule.kernels.copies as copies
 import wgcc_runtime
 from building import build
 from changed_plans import REMOVED, change

@@ -28,8 +28,8 @@ from wgcc.schedule.kernel import (
     Place,
     Schedule,
 )
+from wgcc.schedule.kernels.copies import COPIES
 from wgcc.schedule.kernels.guard import FLAG
-from wgcc.schedule.layout import COPIES
 from wgcc.tokens.token_file import TokenFile
 from wgcc_runtime.strict_json import KEY, plan_digest
 
@@ -184,7 +184,7 @@ def _tensors(
         for value in graph.inputs:
             place = entry.inputs[value.name]
             record = _tensor(value.type, place, "input", buffers)
-            any_float = {"any_float": True} if value.name in graph.any_floats else {}
+            any_float = {"any_float": True} if value.name in graph.entry.any_floats else {}
             found[keys.inputs[value.name]] = {**record, **any_float}
         for output, value in graph.outputs.items():
             place = entry.outputs[output]
@@ -231,14 +231,14 @@ def _entry(
     return {
         "inputs": dict(ports.inputs),
         "outputs": dict(ports.outputs),
-        "ranges": {name: _range(*allowed) for name, allowed in graph.ranges.items()},
+        "ranges": {name: _range(*allowed) for name, allowed in graph.entry.ranges.items()},
         "dispatches": dispatches(entry.dispatches),
         **_some("repeats", loops),
         "writes": list(entry.written),
         "training": entry.trains,
         **_some("guard", guard),
-        **_some("range_guard", _range_guard(ports.range_flag, graph.range_guard)),
-        **_some("rows", _rows(graph.rows[0]) if graph.rows else {}),
+        **_some("range_guard", _range_guard(ports.range_flag, graph.entry.range_guard)),
+        **_some("rows", _rows(graph.entry.rows[0]) if graph.entry.rows else {}),
         **_some("exchange", _exchange(graph, entry.exchange, buffers) if entry.exchange else {}),
     }
 

@@ -70,7 +70,7 @@ def make_large_selftest(
         for graph in program.entries.values()
         if graph.outputs and not any(v.name in missing for v in (*graph.params, *graph.state))
     ]
-    for graph in sorted(able, key=lambda graph: (graph.trains, effort(graph))):
+    for graph in sorted(able, key=lambda graph: (graph.entry.trains, effort(graph))):
         if effort(graph) <= MOST_LARGE_WORK:
             keys = plan["entries"][graph.name]["inputs"]
             test = _first_in_range(program, graph, values, keys, 1, "f32")
@@ -168,8 +168,8 @@ def _is_usable(array: Array, precision: str) -> bool:
 def _spec(graph: Graph, value: Value, highest: Mapping[str, int]) -> dict[str, Any]:
     if value.dtype in FLOATS:
         return {"kind": "uniform", "low": -1, "high": 1}
-    if value.name in graph.ranges:
-        low, high, _ = graph.ranges[value.name]
+    if value.name in graph.entry.ranges:
+        low, high, _ = graph.entry.ranges[value.name]
         return {"kind": "integers", "low": low, "high": high}
     return {"kind": "integers", "low": 0, "high": highest[value.dtype]}
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import csv
+import functools
 import math
+import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from wgcc.cli.options import Command, several
 from wgcc.cli.printing import plural, say
 
 if TYPE_CHECKING:
     from wgcc_runtime.data.preparation import Data
-
+    from wgcc_runtime.data.problems import DataError
 
 # What messages call the file. Without a suffix it is read as a table, or as text by text models.
 NAME = "standard-input"
@@ -55,7 +58,6 @@ def _copy_standard_input(path: Path) -> None:
             file.write(piece)
 
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 # How many class or column names a line shows.
 MOST_NAMES = 12
 
@@ -88,7 +90,6 @@ class DataOptions:
 
     def read(self, path: Path, model: Any, entry: str = "train", **more: Any) -> Data:
         """Reads a file for a model or a plan. Errors advise which options decide."""
-        from wgcc.cli.data_words import message_of
         from wgcc_runtime.data.problems import DataError
         from wgcc_runtime.data.read import read_data
         from wgcc_runtime.errors import WgccError
@@ -110,50 +111,94 @@ unknown_option = click.option(
 )
 
 
+def _numbers(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> dict[str, float]:
+    """`("lr=0.1",)` → `{"lr": 0.1}`"""
+    found: dict[str, float] = {}
+    for value in values:
+        name, _, text = (part.strip() for part in value.partition("="))
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if not name or not math.isfinite(number):
+            text = f"'{value}' does not have the form NAME=NUMBER, such as lr=0.1."
+            raise click.BadParameter(text, ctx, param)
+        found[name] = int(number) if number.is_integer() else number
+    return found
+
+
+_DECIMAL = ": give --decimal , or --decimal ."
+# By problem, as in tables/data_problems.json; for others the runtime's own advice is said.
+ADVICE = {
+    "mixed-decimals": _DECIMAL,
+    "thousands": _DECIMAL,
+    "columns-left": ". Choose them with --columns",
+    "which-target": " Give --target NAME; there are: {columns}",
+    "no-value": ": give --value {input}=NUMBER",
+    "names-in-columns": ": choose its columns with --columns {words}",
+    "names-in-target": ": choose another column with --target NAME",
+    "unknown-character": ": leave them out with --unknown drop",
+}
+
+
+def message_of(error: DataError) -> str:
+    """The message of an error with advice for the command line."""
+    if error.problem not in ADVICE:
+        return error.message
+    words = pasted(error.values["numbers"]) if error.values.get("numbers") else "NAMES"
+    return error.worded(ADVICE[error.problem].replace("{words}", words))
+
+
+def pasted(names: Sequence[str]) -> str:
+    """`a,"b, c"` as one word of a command line, as `--columns` takes it: it can be pasted."""
+    return shlex.quote(",".join(map(_field, names)))
+
+
+def _field(name: str) -> str:
+    is_plain = "," not in name and '"' not in name
+    return name if is_plain else '"' + name.replace('"', '""') + '"'
+
+
+_READING = several(
+    click.option("--target", metavar="NAME", help="The column to learn."),
+    click.option("--columns", metavar="A,B,C", help="The columns to learn it from."),
+    click.option(
+        "--scale/--no-scale",
+        default=False,
+        help="Scale number columns to mean 0 and deviation 1, and predictions back.",
+    ),
+    click.option(
+        "--missing",
+        type=click.Choice(["drop", "mean"]),
+        default="drop",
+        show_default=True,
+        help="Rows with missing cells: leave them out, or use the mean of the column.",
+    ),
+    click.option("--decimal", type=click.Choice([",", "."]), help="The mark in numbers."),
+    unknown_option,
+    click.option(
+        "--value",
+        "values",
+        metavar="NAME=NUMBER",
+        multiple=True,
+        callback=_numbers,
+        help="A number for an input that is no column, such as a learning rate.",
+    ),
+)
+
+
 def data_options(command: Command) -> Command:
     """`--target` and the like; the command gets them as `reading`, a `DataOptions`."""
     names = ("target", "columns", "scale", "missing", "decimal", "unknown", "values")
 
+    @functools.wraps(command)
     def with_reading(**given: Any) -> Any:
         reading = DataOptions(**{name: given.pop(name) for name in names})
         return command(reading=reading, **given)
 
-    wrapped: Any = with_reading
-    wrapped.__name__, wrapped.__doc__ = command.__name__, command.__doc__
-    wrapped.__click_params__ = getattr(command, "__click_params__", [])
-    for option in reversed(_options()):
-        wrapped = option(wrapped)
-    result: Command = wrapped
-    return result
-
-
-def _options() -> list[Callable[[Any], Any]]:
-    return [
-        click.option("--target", metavar="NAME", help="The column to learn."),
-        click.option("--columns", metavar="A,B,C", help="The columns to learn it from."),
-        click.option(
-            "--scale/--no-scale",
-            default=False,
-            help="Scale number columns to mean 0 and deviation 1, and predictions back.",
-        ),
-        click.option(
-            "--missing",
-            type=click.Choice(["drop", "mean"]),
-            default="drop",
-            show_default=True,
-            help="Rows with missing cells: leave them out, or use the mean of the column.",
-        ),
-        click.option("--decimal", type=click.Choice([",", "."]), help="The mark in numbers."),
-        unknown_option,
-        click.option(
-            "--value",
-            "values",
-            metavar="NAME=NUMBER",
-            multiple=True,
-            callback=_numbers,
-            help="A number for an input that is no column, such as a learning rate.",
-        ),
-    ]
+    return _READING(with_reading)
 
 
 def say_reading(path: Path, data: Data, options: DataOptions) -> None:
@@ -191,21 +236,3 @@ def _names(text: str) -> list[str]:
     """`a,"b, c"` → `["a", "b, c"]`"""
     cells = next(csv.reader([text], skipinitialspace=True), [])
     return [name.strip() for name in cells if name.strip()]
-
-
-def _numbers(
-    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
-) -> dict[str, float]:
-    """`("lr=0.1",)` → `{"lr": 0.1}`"""
-    found: dict[str, float] = {}
-    for value in values:
-        name, _, text = (part.strip() for part in value.partition("="))
-        try:
-            number = float(text)
-        except ValueError:
-            number = math.nan
-        if not name or not math.isfinite(number):
-            text = f"'{value}' does not have the form NAME=NUMBER, such as lr=0.1."
-            raise click.BadParameter(text, ctx, param)
-        found[name] = int(number) if number.is_integer() else number
-    return found

@@ -114,6 +114,7 @@ def load(
         context.value = partial(_observe_value, context, observe)
     context.call = partial(call, context)
     loader = Loader(context, sizes)
+    context.built_in = loader.built_in
     file = loader.load_root(root if isinstance(root, Source) else Path(root))
     _refuse_unused_sizes(loader, file)
     return context, loader, file
@@ -171,7 +172,7 @@ def trace_again(
         return None
     if graph is None or diagnostics.errors:
         return None
-    return replace(graph, choices=tuple(context.choices))
+    return graph.with_facts(choices=tuple(context.choices))
 
 
 def _with_rows(definition: LayerDefinition, entry: str, old: int, new: int) -> LayerDefinition:

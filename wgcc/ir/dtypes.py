@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 FLOAT, INTEGER, BOOL = "float", "integer", "bool"
 LARGEST_FLOAT = 3.4028234663852886e38
-_FLOATS, _HALVES = (-LARGEST_FLOAT, LARGEST_FLOAT), (-65504.0, 65504.0)
+_FLOATS, _F16 = (-LARGEST_FLOAT, LARGEST_FLOAT), (-65504.0, 65504.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Dtype:
 
 _ROWS = (
     Dtype("f32", FLOAT, "float32", "f32", "<f4", "F32", "Float32Array", *_FLOATS),
-    Dtype("f16", FLOAT, "float16", "f32", "<f4", "F32", "Float32Array", *_HALVES),
+    Dtype("f16", FLOAT, "float16", "f32", "<f4", "F32", "Float32Array", *_F16),
     Dtype("i32", INTEGER, "int32", "i32", "<i4", "I32", "Int32Array", -(2**31), 2**31 - 1),
     Dtype("u32", INTEGER, "uint32", "u32", "<u4", "U32", "Uint32Array", 0, 2**32 - 1),
     Dtype("i8", INTEGER, "int8", "i32", "<i1", "I8", "Int8Array", -128, 127),

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from math import prod
 from typing import Any, TypeVar
@@ -114,12 +114,11 @@ class RangeCheck:
 
 @dataclass(frozen=True, slots=True)
 class RangeGuard:
-    """`flag` (u32) is 0, or says which check failed first: `checks[-flag]`.
+    """The check that failed first is `checks[-flag]`, if the graph's `range_flag` is not 0.
 
     `restored` names the parameters and state that a failed call may have changed.
     """
 
-    flag: Value
     checks: tuple[RangeCheck, ...]
     restored: tuple[str, ...] = ()
 
@@ -140,6 +139,28 @@ class Rows:
     decided_by: tuple[str, int] | None = None
     outputs: Mapping[str, str] = field(default_factory=dict)
     why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFacts:
+    """What the front end knows of an entry for its plan; bodies of loops have none of it.
+
+    - `ranges`: which numbers (low, high, one more or None) an integer input may hold, if the
+      program uses it as an index; `range_guard` checks the indices that this does not cover
+    - `any_floats`: the inputs that may hold NaN and infinity
+    - `trains`: it updates parameters from gradients; `inseparable` says what prevents that these
+      are all stored before an update uses one, if something does
+    - `rows`: what may be its rows; after `mark_rows`, at most one of them
+    - `choices`: known of graphs that are only traced to compare them
+    """
+
+    ranges: Mapping[str, tuple[int, int, int | None]] = field(default_factory=dict)
+    range_guard: RangeGuard | None = None
+    any_floats: frozenset[str] = frozenset()
+    trains: bool = False
+    inseparable: str = ""
+    rows: tuple[Rows, ...] = ()
+    choices: tuple[Choice, ...] = ()
 
 
 def once_per_graph(compute: Callable[[Graph], T]) -> Callable[[Graph], T]:
@@ -170,13 +191,8 @@ def _fact_name(compute: Callable[[Graph], Any]) -> str:
 class Graph:
     """One entry: its interface (`inputs`, `outputs`), the `params` and `state` it reads or writes.
 
-    `ranges` says which numbers (low, high, one more or None) an integer input may hold, if the
-    program uses it as an index; `range_guard` checks the indices that this does not cover.
-    `any_floats` are the inputs that may hold NaN and infinity.
-    `trains`: it updates parameters from gradients; `inseparable` says what prevents that these
-    are all stored before an update uses one, if something does. `rows` are what may be its rows;
-    after `mark_rows`, at most one of them. `choices` are known of graphs that are only traced for
-    it.
+    `range_flag` (u32) is 0, or says which index is out of range; `entry` has what else is known of
+    the entry, which passes need not look at.
     """
 
     name: str
@@ -187,14 +203,13 @@ class Graph:
     outputs: Mapping[str, Value] = field(default_factory=dict)
     writes: Mapping[str, Value] = field(default_factory=dict)
     constants: tuple[Constant, ...] = ()
-    ranges: Mapping[str, tuple[int, int, int | None]] = field(default_factory=dict)
-    any_floats: frozenset[str] = frozenset()
-    trains: bool = False
-    range_guard: RangeGuard | None = None
-    rows: tuple[Rows, ...] = ()
-    inseparable: str = ""
-    choices: tuple[Choice, ...] = ()
+    range_flag: Value | None = None
+    entry: EntryFacts = EntryFacts()
     _facts: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def with_facts(self, **facts: Any) -> Graph:
+        """The same graph with other facts of its entry."""
+        return replace(self, entry=replace(self.entry, **facts))
 
     @property
     def producers(self) -> Mapping[str, Node]:
@@ -215,13 +230,18 @@ class Graph:
     @property
     def results(self) -> tuple[Value, ...]:
         """Every value that is used outside: nodes that none of them depends on are dead."""
-        flags = [self.range_guard.flag] if self.range_guard else []
+        flags = [self.range_flag] if self.range_flag else []
         return (*self.outputs.values(), *self.writes.values(), *flags)
+
+
+def producers_of(nodes: Iterable[Node]) -> dict[str, Node]:
+    """The node that makes each value, by name; of a graph, ask for its `producers`."""
+    return {value.name: node for node in nodes for value in node.outputs}
 
 
 @once_per_graph
 def _producers(graph: Graph) -> Mapping[str, Node]:
-    return {value.name: node for node in graph.nodes for value in node.outputs}
+    return producers_of(graph.nodes)
 
 
 @once_per_graph

@@ -40,7 +40,7 @@ def round_up(a: int, step: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A part of a buffer: `count` words, or halves (an even number), from word `offset` on.
+    """A part of a buffer: `count` words, or f16 values (an even number), from word `offset` on.
 
     Every tensor has one, and so has every binding of a dispatch. `uniform`: kernels bind it as a
     uniform, which is none of their few storage buffers. `pack`: what they bind instead of it.

@@ -65,9 +65,9 @@ def _body(graph: Graph) -> Iterator[str]:
         yield from _node(node)
     yield from (f"output {name} = {value}" for name, value in graph.outputs.items())
     yield from (f"write {name} = {value}" for name, value in graph.writes.items())
-    if graph.range_guard:
-        yield f"guard {graph.range_guard.flag}"
-        yield from (f"  {_check(check)}" for check in graph.range_guard.checks)
+    if graph.range_flag and graph.entry.range_guard:
+        yield f"guard {graph.range_flag}"
+        yield from (f"  {_check(check)}" for check in graph.entry.range_guard.checks)
 
 
 def _node(node: Node) -> Iterator[str]:
@@ -81,11 +81,11 @@ def _node(node: Node) -> Iterator[str]:
 
 def _range(graph: Graph, value: Value) -> str:
     """` in 0..9`, if the entry uses this input as an index; ` or -1` is ignored."""
-    if value.name in graph.any_floats:
+    if value.name in graph.entry.any_floats:
         return " of any floats"
-    if value.name not in graph.ranges:
+    if value.name not in graph.entry.ranges:
         return ""
-    low, high, ignored = graph.ranges[value.name]
+    low, high, ignored = graph.entry.ranges[value.name]
     return f" in {low}..{high}" + (f" or {ignored}" if ignored is not None else "")
 
 

@@ -54,8 +54,8 @@ def _problems(
         yield from _misuses(f"output {name}", (value,), known)
     for name, value in graph.writes.items():
         yield from _misuses(f"the write of {name}", (value,), known)
-    if graph.range_guard:
-        yield from _misuses("the range guard", (graph.range_guard.flag,), known)
+    if graph.range_flag:
+        yield from _misuses("the range guard", (graph.range_flag,), known)
     yield from _miswritten(graph)
     yield from _in_bodies(graph, infer, forbidden, taken)
 

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Builder, Node, TensorType, Value
+from wgcc.ir.places import ceil_div
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.attention import (
     HIDDEN,
@@ -154,7 +155,9 @@ def _column(stats: Term, at: int) -> Term:
 
 def _products(rows: Term, keys: Term, pairs: int) -> Term:
     """rows keysᵀ; the heads that share a key head are rows of one matrix."""
-    tall = rows.reshape((pairs, -(-rows.value.type.size // (pairs * rows.shape[3])), rows.shape[3]))
+    tall = rows.reshape(
+        (pairs, ceil_div(rows.value.type.size, pairs * rows.shape[3]), rows.shape[3])
+    )
     wide = keys.reshape((pairs, *keys.shape[2:])).apply("transpose", perm=(0, 2, 1))
     return tall.apply("matmul", wide)
 

@@ -26,6 +26,7 @@ from itertools import chain
 from math import prod
 
 from wgcc.ir.graph import FLOATS, Builder, Node, TensorType, Value
+from wgcc.ir.places import ceil_div
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype
 from wgcc.ops.formula import Term
@@ -174,7 +175,7 @@ class Phase:
         if stride > 1 and dilation > 1:
             return cls(1, kernel, stride, dilation, pad, size, 0)
         first, last = pad // stride, (size - 1 + pad) // stride
-        taps = -(-kernel // stride)
+        taps = ceil_div(kernel, stride)
         return cls(stride, taps, 1, dilation, first, last - first + 1, pad - first * stride)
 
 

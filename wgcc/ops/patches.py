@@ -11,6 +11,7 @@ from math import prod
 from typing import Any
 
 from wgcc.ir.graph import Builder, Node, TensorType, Value
+from wgcc.ir.places import ceil_div
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_sizes
 from wgcc.ops.registry import NUMPY_CALL, Op, Sample, ShapeError, View
@@ -139,7 +140,7 @@ def _shifted_windows(node: Node, position: tuple[Any, ...]) -> list[tuple[Any, i
     kernel = node.output.shape[1 + rank : -1]
     for k in range(rank):
         stride, dilation = attrs["stride"][k], attrs["dilation"][k]
-        more = -(-(kernel[k] - 1) * dilation // stride)
+        more = ceil_div((kernel[k] - 1) * dilation, stride)
         at = position[1 + k] - position[1 + rank + k] * dilation + (attrs["pad"][k] + more * stride)
         found.append((at, more))
     return found

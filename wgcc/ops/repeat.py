@@ -30,7 +30,7 @@ def infer(
 
 
 def _check_form(body: Graph) -> None:
-    if body.params or body.range_guard or body.trains:
+    if body.params or body.range_flag or body.entry.trains:
         raise ShapeError("the body of repeat has parameters, a range guard or an optimizer")
     if not body.inputs or body.inputs[0].type != TensorType((), "u32"):
         raise ShapeError("the first input of a body is the index, a u32")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wgcc.ir.graph import FLOATS, Builder, Node, TensorType, Value
+from wgcc.ir.places import ceil_div
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_axis, check_dtype, check_same, other_axes
 from wgcc.ops.formula import Term
@@ -93,7 +94,7 @@ def running_sum(x: Term, axis: int, reverse: bool) -> Term:
 
 def _sum_blocks(x: Term, axis: int, reverse: bool) -> Term:
     """The running sum inside each block, plus that of all blocks before it."""
-    blocks = -(-x.shape[axis] // BLOCK)
+    blocks = ceil_div(x.shape[axis], BLOCK)
     whole = tuple(blocks * BLOCK if k == axis else n for k, n in enumerate(x.shape))
     split = (*x.shape[:axis], blocks, BLOCK, *x.shape[axis + 1 :])
     # Zeros fill up the last block, or the first one of those that are summed from the end.

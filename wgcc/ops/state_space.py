@@ -12,6 +12,7 @@ and f₂ are orders 1 and 2 of exp_tail (unary.py).
 from __future__ import annotations
 
 from wgcc.ir.graph import Node, TensorType
+from wgcc.ir.places import ceil_div
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.registry import Op, Sample, ShapeError, SharedAxis, Special
 from wgcc.ops.unary import reference as exp_tail
@@ -20,7 +21,7 @@ Type = TensorType
 
 
 def chunks_of(times: int, chunk: int) -> int:
-    return -(-times // chunk)
+    return ceil_div(times, chunk)
 
 
 def reference_scan(

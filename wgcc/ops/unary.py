@@ -24,7 +24,9 @@ from wgcc.ops.formula import Term
 from wgcc.ops.pointwise import binary, unary
 from wgcc.ops.registry import Op, Pointwise, Sample, ShapeError
 
-HALVES = [Sample([(3,)], {}, at, at, differentiable=False) for at in (-1.5, -0.5, 0.5, 2.5)]
+BETWEEN_INTEGERS = [
+    Sample([(3,)], {}, at, at, differentiable=False) for at in (-1.5, -0.5, 0.5, 2.5)
+]
 
 
 def atan2_derivative(g: Term, y: Term, x: Term, angle: Term) -> tuple[Term, Term]:
@@ -91,7 +93,7 @@ OPS = (
     unary("ceil", "ceil({0})", lambda x: np.ceil(x), number=math.ceil),
     unary("trunc", "trunc({0})", lambda x: np.trunc(x), number=math.trunc),
     # Halves go to the even neighbour, in Python as well.
-    unary("round", "round({0})", lambda x: np.rint(x), number=round, samples=HALVES),
+    unary("round", "round({0})", lambda x: np.rint(x), number=round, samples=BETWEEN_INTEGERS),
     # dx = 2 g x
     unary(
         "square",

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from wgcc.ir.graph import Graph, Node, Value, once_per_graph
 from wgcc.ir.index import Coordinates, indices, variable
-from wgcc.ir.places import ALIGNMENT, Place, round_up
+from wgcc.ir.places import ALIGNMENT, Place, ceil_div, round_up
 from wgcc.ops import OPS
 from wgcc.ops.registry import (
     Indirect,
@@ -144,7 +144,7 @@ def elements_read(node: Node, operand: Value, count: int) -> int:
     """Of those of an operand, by what reads a view or join of it."""
     if isinstance(lowering(node), Join) or node.op == "unslice":
         return count
-    return -(-count * node.output.type.size // operand.type.size)
+    return ceil_div(count * node.output.type.size, operand.type.size)
 
 
 def compared_with_extreme(flow: Flow) -> set[str]:

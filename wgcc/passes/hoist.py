@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from wgcc.ir.graph import Builder, Graph, Node, Value
+from wgcc.ir.graph import Builder, Graph, Node, Value, producers_of
 from wgcc.ir.loops import Loop, loop_of, map_bodies, stacked, unique_names
 from wgcc.ops import OPS
 from wgcc.ops.markers import DIFFERENTIATING
@@ -157,7 +157,7 @@ class _Behind:
 
     def __init__(self, rewrite: Rewrite, parts: LoopParts) -> None:
         self.rewrite, self.parts = rewrite, parts
-        self.made = {value.name: node for node in parts.nodes for value in node.outputs}
+        self.made = producers_of(parts.nodes)
         self.outer = {inner.name: Lifted(x, stacked=True) for x, inner in parts.sliced}
         self.outer.update(
             (inner.name, Lifted(value, stacked=False)) for value, inner in parts.captured

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from wgcc.ir.graph import Builder, Node, Value
+from wgcc.ir.graph import Builder, Node, Value, producers_of
 from wgcc.ir.loops import Loop, fresh_name, stacked
 from wgcc.ops import OPS
 from wgcc.ops.formula import Term
@@ -184,7 +184,7 @@ def choose_residuals(
 
     `nodes` are those of the round. Only cheap nodes are computed again, or, to `recompute`, all.
     """
-    made = {value.name: node for node in nodes for value in node.outputs}
+    made = producers_of(nodes)
     network = _Network()
     values: dict[str, Value] = {}
     waiting = [value for value in needed if value.name not in free]

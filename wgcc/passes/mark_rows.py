@@ -39,15 +39,16 @@ def mark_rows(program: Program, again: TraceAgain | None = None) -> Program:
 
 
 def _marked(graph: Graph, again: TraceAgain | None) -> Graph:
-    if not graph.rows or any(rows.why or rows.outputs for rows in graph.rows):
+    possible = graph.entry.rows
+    if not possible or any(rows.why or rows.outputs for rows in possible):
         return graph
     why = _never(graph)
     if why:
-        return replace(graph, rows=(replace(graph.rows[0], why=why),))
+        return graph.with_facts(rows=(replace(possible[0], why=why),))
     whole = _ordinary(graph)
-    judged = [_judge(whole, rows, again) for rows in graph.rows]
+    judged = [_judge(whole, rows, again) for rows in possible]
     best = next((rows for rows in judged if not rows.why), judged[0])
-    return replace(graph, rows=(best,))
+    return graph.with_facts(rows=(best,))
 
 
 def _ordinary(graph: Graph) -> Graph:
@@ -58,7 +59,7 @@ def _ordinary(graph: Graph) -> Graph:
 def _never(graph: Graph) -> str:
     """What keeps an entry from running in parts, whatever its rows are."""
     ops = {node.op for part in (graph, *bodies(graph)) for node in part.nodes}
-    if graph.trains:
+    if graph.entry.trains:
         return "it trains"
     if "random" in ops:
         return "it draws random numbers"

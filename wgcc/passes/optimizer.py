@@ -77,9 +77,9 @@ def _entry(graph: Graph) -> tuple[Graph, Mapping[str, Tensor]]:
         done,
         state=tuple(state.values.values()),
         writes={**done.writes, **state.writes},
-        inseparable=next(filter(None, map(one_by_one, graph.nodes)), ""),
     )
-    return prune(done), state.tensors
+    why = next(filter(None, map(one_by_one, graph.nodes)), "")
+    return prune(done.with_facts(inseparable=why)), state.tensors
 
 
 def _update(b: Builder, node: Node, state: EntryState, names: dict[str, str]) -> Sequence[Value]:

@@ -80,13 +80,13 @@ class Rewrite:
             current = self.current(value)
             return names.get(current.name, current)
 
-        guard = self.graph.range_guard
+        flag = self.graph.range_flag
         return replace(
             self.graph,
             nodes=tuple(renamed(node, names) for node in self.builder.nodes),
             outputs={name: final(value) for name, value in self.graph.outputs.items()},
             writes={name: final(value) for name, value in self.graph.writes.items()},
-            range_guard=guard and replace(guard, flag=final(guard.flag)),
+            range_flag=final(flag) if flag else None,
         )
 
     def _better_names(self) -> dict[str, Value]:

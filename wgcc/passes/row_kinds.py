@@ -229,22 +229,22 @@ def alone(graph: Graph, count: int) -> Family:
 def family(graphs: Sequence[Graph], counts: Sequence[int]) -> Family:
     """Raises `Differs` where the graphs are not alike."""
     found = Family(graphs[0], tuple(counts))
-    _compare_choices([graph for graph in graphs if graph.choices])
+    _compare_choices([graph for graph in graphs if graph.entry.choices])
     _compare(found, graphs)
     return found
 
 
 def _compare_choices(graphs: Sequence[Graph]) -> None:
-    for choices in zip(*(graph.choices for graph in graphs), strict=False):
+    for choices in zip(*(graph.entry.choices for graph in graphs), strict=False):
         if len({(at.start, numbers) for at, numbers in choices}) > 1:
             raise Differs(choices[0][0])
-    if len({len(graph.choices) for graph in graphs}) > 1:
+    if len({len(graph.entry.choices) for graph in graphs}) > 1:
         raise Differs(None)
 
 
 def _compare(found: Family, graphs: Sequence[Graph]) -> None:
     parts = {
-        (len(graph.nodes), len(graph.sources), *_ends(graph), *graph.ranges.items())
+        (len(graph.nodes), len(graph.sources), *_ends(graph), *graph.entry.ranges.items())
         for graph in graphs
     }
     if len(parts) > 1:

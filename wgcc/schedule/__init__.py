@@ -1,6 +1,6 @@
 """From prepared graphs to kernels, buffers and the order of dispatches.
 
 `steps.py` is the flow, as a list: `fuse/` decides what is materialised and what shares a kernel;
-`memory/` orders the kernels and places every value. `schedule.py` then lets `kernels/` write them,
-one module per family, with the emitter of `codegen/`.
+`memory/` orders the kernels and places every value; `kernels/` writes them, one module per family,
+with the emitter of `codegen/`. `schedule.py` puts buffers and entries together.
 """

@@ -11,7 +11,7 @@ from wgcc.schedule.codegen.bindings import Part
 from wgcc.schedule.expand_loops import Expanded, LoopSpan
 from wgcc.schedule.fuse.fuse import Fused
 from wgcc.schedule.fuse.group import Group
-from wgcc.schedule.kernel import Exchange
+from wgcc.schedule.kernel import GPU, EntrySchedule, Exchange
 from wgcc.schedule.memory.slots import Life
 
 
@@ -26,6 +26,7 @@ class EntryPlan:
     `again`: the steps that are repeated until they are stable must run once more.
     `after_gradients` are the groups from the first on that uses a gradient, or why gradients cannot
     be complete before. `parts` are values of one round that are stored in tensors of all rounds.
+    `dispatches` are the kernels as written.
     """
 
     graph: Graph
@@ -43,6 +44,7 @@ class EntryPlan:
     parts: Mapping[str, Part] = field(default_factory=dict)
     exchange: Exchange | None = None
     lives: tuple[Life, ...] = ()
+    dispatches: EntrySchedule | None = None
 
     @property
     def kernels(self) -> Fused:
@@ -88,8 +90,19 @@ def entry_text(plan: EntryPlan) -> Iterator[str]:
         yield f"%{target} is needed after an update has replaced it"
     for name in sorted(plan.old):
         yield f"%{name} keeps what an update replaces"
+    yield from _dispatch_text(plan)
     for span in plan.loops:
         yield f"kernels {span.first} to {span.last} run {span.loop.rounds} times"
+
+
+def _dispatch_text(plan: EntryPlan) -> Iterator[str]:
+    """The page that each kernel is made from, and its grid."""
+    for number, dispatch in enumerate(plan.dispatches.dispatches if plan.dispatches else ()):
+        launch = dispatch.launches[GPU]
+        sizes = (launch.grid, launch.kernel.workgroup)
+        grid, threads = (" × ".join(map(str, size)) for size in sizes)
+        yield f"dispatch {number} {dispatch.label}: {launch.kernel.page}"
+        yield f"  on {grid} workgroups of {threads} threads"
 
 
 def _where(plan: EntryPlan, value: Value) -> str:

@@ -1,4 +1,4 @@
-"""Splits a training entry into two halves: up to its gradients, and what is done with them.
+"""Splits a training entry into two phases: up to its gradients, and what is done with them.
 
 Several machines that train one model average their gradients in between. Nothing is computed or
 stored differently for that: groups that use gradients run behind the last group that makes one.
@@ -43,8 +43,8 @@ def _read_by_updates(graph: Graph) -> Iterator[Value]:
 
 
 def check_separable(graph: Graph, gradients: Mapping[str, Place]) -> None:
-    if graph.inseparable:
-        raise NotSeparable(graph.inseparable)
+    if graph.entry.inseparable:
+        raise NotSeparable(graph.entry.inseparable)
     made = graph.producers
     if not gradients:
         raise NotSeparable(NO_UPDATE)

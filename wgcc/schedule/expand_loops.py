@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from wgcc.errors import Span
 from wgcc.ir.graph import Graph, Node, TensorType, Value
 from wgcc.ir.loops import Loop, loop_of, rename
-from wgcc.ir.places import MAX_BINDING
+from wgcc.ir.places import MAX_BINDING, round_up
 from wgcc.passes.dataflow import behind_views
 from wgcc.schedule.codegen.bindings import Part
 from wgcc.schedule.fuse.fuse import Fused, fuse
@@ -35,19 +35,19 @@ from wgcc.schedule.memory.order import Memory, best_order
 from wgcc.schedule.memory.slots import LARGE, is_narrow
 from wgcc.schedule.memory.write_plan import plan_writes
 
-# Elements: a tensor of halves has an even number of them.
+# Elements: a tensor of f16 has an even number of them.
 EVEN = 2
 
 
 @dataclass(slots=True)
 class Packs:
-    """`fixed` are stacks that have places already; `halves`: large ones are stored as f16."""
+    """`fixed` are stacks that have places already; `in_f16`: large ones are stored so."""
 
     fixed: Set[str] = frozenset()
-    halves: bool = False
+    in_f16: bool = False
     members: dict[str, list[Value]] = field(default_factory=dict)
     _pack: dict[str, str] = field(default_factory=dict)
-    half_packs: set[str] = field(default_factory=set)
+    f16_packs: set[str] = field(default_factory=set)
 
     def of(self, name: str) -> str | None:
         return self._pack.get(name)
@@ -57,7 +57,7 @@ class Packs:
         for whole, value in zip(loop.stacks, body.outputs.values(), strict=True):
             is_free = whole.name not in self.fixed and whole.name not in parts
             if is_free and whole.dtype == "f32" and whole.type.size > 1:
-                self._put(whole, loop, self.halves and _is_half(whole, value, body))
+                self._put(whole, loop, self.in_f16 and _is_half(whole, value, body))
 
     def places(self, pack: str, place: Place) -> dict[str, Place]:
         """Where each stack is, if the pack is there."""
@@ -74,14 +74,14 @@ class Packs:
         return Value(pack, TensorType((sum(map(_count, self.members[pack])),)))
 
     def _put(self, whole: Value, loop: Loop, is_half: bool) -> None:
-        stem = f"{loop.index.name}.{'halves' if is_half else 'stacks'}"
+        stem = f"{loop.index.name}.{'f16_stacks' if is_half else 'stacks'}"
         number = 0
         while not self._has_room(pack := f"{stem}{number or ''}", whole):
             number += 1
         self.members.setdefault(pack, []).append(whole)
         self._pack[whole.name] = pack
         if is_half:
-            self.half_packs.add(pack)
+            self.f16_packs.add(pack)
 
     def _has_room(self, pack: str, whole: Value) -> bool:
         """A kernel binds so much at once; a stack that is larger is alone."""
@@ -90,12 +90,12 @@ class Packs:
 
 
 def _count(whole: Value) -> int:
-    return -(-whole.type.size // EVEN) * EVEN
+    return round_up(whole.type.size, EVEN)
 
 
 def _is_half(whole: Value, value: Value, body: Graph) -> bool:
     """Large stacks of what rounds compute are f16, not of what they carry."""
-    makers = {output.name: node for node in body.nodes for output in node.outputs}
+    makers = body.producers
     maker = makers.get(value.name)
     if maker is not None and maker.op == "copy":
         maker = makers.get(maker.inputs[0].name)

@@ -34,7 +34,7 @@ GPU = "gpu"
 CANDIDATE = "candidate_"
 # Of elements that are not one word.
 BYTES = {"f16": 2, "vec2f": 8, "vec2h": 4, "vec4f": 16, "vec4h": 8, "vec4u": 16}
-HALVES = ("f16", "vec2h", "vec4h")
+F16_ELEMENTS = ("f16", "vec2h", "vec4h")
 MAX_WORKGROUPS = 65_535
 # Workgroup memory that every device grants.
 MAX_WORKGROUP_BYTES = 16_384
@@ -65,7 +65,7 @@ class Binding:
     @property
     def is_half(self) -> bool:
         """Does it hold f16 elements, alone or in vectors?"""
-        return self.element in HALVES
+        return self.element in F16_ELEMENTS
 
     @property
     def bytes(self) -> int:
@@ -125,7 +125,7 @@ class Kernel:
     @property
     def has_halves(self) -> bool:
         """Does it need adapters with `shader-f16`?"""
-        shared = any(variable.element in HALVES for variable in self.shared)
+        shared = any(variable.element in F16_ELEMENTS for variable in self.shared)
         return shared or any(binding.is_half for binding in self.bindings)
 
     @property

@@ -1,35 +1,15 @@
-"""The buffers of a program while its entries are planned: tensors of all entries come first.
-
-f16 copies of weights, for a model of `precision = f16`: products read two bytes of each.
-
-Parameters themselves stay f32. Their copies have the same order in an arena of halves, so that the
-kernel of an update writes both. Whatever else changes a parameter is followed by `refresh`: at the
-end of an entry, and in runtimes after they have written parameters. The twin has no copies: there
-`params` itself is bound.
-"""
+"""The buffers of a program while its entries are planned: tensors of all entries come first."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from wgcc.ir.graph import Graph
-from wgcc.ir.places import Buffers, Place
+from wgcc.ir.graph import Constant, Graph
+from wgcc.ir.places import Buffers, Place, span
 from wgcc.ir.program import Ports, Program, port_keys
-from wgcc.kernel.build import statements
-from wgcc.passes.dataflow import form_of, is_update, lists_of, replaced_by
-from wgcc.passes.lay_out import PARAMS, beside, buffers_of
-from wgcc.schedule.codegen.limits import grid_of, thread_index
-from wgcc.schedule.kernel import (
-    ALIGNMENT,
-    GPU,
-    MAX_BINDINGS,
-    Binding,
-    Dispatch,
-    Kernel,
-    Launch,
-)
-from wgcc.schedule.kernels.render import page
+from wgcc.passes.dataflow import is_update, lists_of, partners, replaced_by
+from wgcc.passes.lay_out import beside, buffers_of
 
 GRADS, CONSTANTS = "grads", "constants"
 
@@ -57,130 +37,34 @@ def holds_gradients(buffer: str) -> bool:
     return buffer == GRADS or buffer.startswith(f"{GRADS}.")
 
 
-COPIES = "copies"
-# Words of parameters whose copies start on a boundary for binding.
-STEP = 2 * ALIGNMENT
-VECTOR = 4
-WORKGROUP = 256
-LABEL = "f16 copies"
+def constant_places(graph: Graph, layout: Layout) -> dict[str, Place]:
+    """Constants of equal content share a place, whatever entry they belong to."""
+    places = {}
+    for constant in graph.constants:
+        key = constant_key(constant)
+        if key not in layout.places:
+            layout.places[key] = layout.buffers.tensor(CONSTANTS, "constant", constant.value.type)
+        places[constant.value.name] = layout.places[key]
+    return places
 
 
-def master(buffer: str) -> str:
-    """The buffer of the parameters that a buffer of copies belongs to."""
-    return PARAMS + buffer.removeprefix(COPIES)
+def constant_key(constant: Constant) -> str:
+    """Names its content; words and bytes are different, even where they are equal bits."""
+    unit = "bytes" if constant.value.type.is_packed else "words"
+    return f"{CONSTANTS}/{unit}/{constant.words.hex()}"
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Words `start` to `end` of a buffer of parameters; a copy of the first can be bound."""
-
-    buffer: str
-    start: int
-    end: int
-
-    @classmethod
-    def of(cls, places: Collection[Place]) -> Span:
-        start = min(place.offset for place in places) // STEP * STEP
-        end = max(place.offset + place.count for place in places)
-        return cls(next(iter(places)).buffer, start, -(-end // VECTOR) * VECTOR)
-
-    @property
-    def words(self) -> int:
-        return self.end - self.start
-
-    @property
-    def region(self) -> Place:
-        return Place(self.buffer, self.start, self.words)
-
-    @property
-    def copy(self) -> Place:
-        buffer = COPIES + self.buffer.removeprefix(PARAMS)
-        return Place(buffer, self.start // 2, self.words, half=True)
-
-
-@dataclass(slots=True)
-class Copies:
-    """`masters`: the places of the parameters that products read copies of, by name."""
-
-    masters: dict[str, Place] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, names: Iterable[str], places: Mapping[str, Place]) -> Copies:
-        return cls({name: places[name] for name in sorted(names)})
-
-    def __bool__(self) -> bool:
-        return bool(self.masters)
-
-    def place(self, name: str) -> Place:
-        """Of a copy. Kernels bind an earlier boundary, if its own start is none."""
-        place = self.masters[name]
-        count = -(-place.count // 2) * 2
-        buffer = COPIES + place.buffer.removeprefix(PARAMS)
-        own = Place(buffer, place.offset // 2, count, half=True)
-        before = place.offset % STEP
-        if not before:
-            return own
-        bound = Place(buffer, (place.offset - before) // 2, count + before, half=True)
-        return Place(buffer, own.offset, count, half=True, pack=bound)
-
-    def spans(self, names: Iterable[str] | None = None) -> list[Span]:
-        """What has to be copied after these parameters were written: one span of each buffer."""
-        wanted = self.masters.keys() if names is None else self.masters.keys() & set(names)
-        buffers: dict[str, list[Place]] = {}
-        for name in sorted(wanted):
-            buffers.setdefault(self.masters[name].buffer, []).append(self.masters[name])
-        return [Span.of(places) for places in buffers.values()]
-
-    def span_in(self, names: Sequence[str]) -> Span | None:
-        """What the update of these parameters, which are side by side, has to copy."""
-        found = self.spans(names)
-        return found[0] if found else None
-
-    def refresh(self, names: Iterable[str] | None = None) -> tuple[Dispatch, ...]:
-        return tuple(_dispatch(span) for span in self.spans(names))
-
-    def left_over(self, graph: Graph) -> set[str]:
-        """Parameters that an entry writes by other kernels than those that copy them."""
-        updated = {
-            old.name
-            for node in graph.nodes
-            if is_update(node) and has_room(len(form_of(node).lists), bool(form_of(node).scalars))
-            for new, old in replaced_by(node).items()
-            if old in lists_of(node).get("p", ()) and _is_written(graph, old.name, new)
-        }
-        return self.masters.keys() & graph.writes.keys() - updated
-
-
-def _is_written(graph: Graph, name: str, new: str) -> bool:
-    """Is this what the entry leaves in the parameter? It may be written again after its update."""
-    return name in graph.writes and graph.writes[name].name == new
-
-
-def has_room(lists: int, scalars: bool) -> bool:
-    """Can the kernel of an update bind copies as well?"""
-    return lists + scalars < MAX_BINDINGS
-
-
-def _dispatch(span: Span) -> Dispatch:
-    gpu = _kernel(span, VECTOR)
-    grid = grid_of(-(-span.words // VECTOR // WORKGROUP))
-    shows = (f"{span.buffer}, words {span.start} to {span.end}", "the same as f16")
-    return Dispatch(
-        LABEL, (span.region, span.copy), {GPU: Launch(gpu, grid)}, shows, _kernel(span, 1)
-    )
-
-
-def _kernel(span: Span, width: int) -> Kernel:
-    size = span.words // width
-    word, half = ("vec4f", "vec4h") if width == VECTOR else ("f32", "f16")
-    grid = grid_of(-(-size // WORKGROUP))
-    copy = statements(f"y0[i] = {half}(x0[i]);")
-    holes = {"INDEX": thread_index(grid, WORKGROUP), "BODY": copy}
-    return Kernel(
-        "update",
-        (Binding("x0", word, size, written=False), Binding("y0", half, size, written=True)),
-        (("SIZE", size), ("WORKGROUP", WORKGROUP)),
-        page("update", {"four": width == VECTOR}, holes),
-        functions=(),
-        workgroup=(WORKGROUP, 1, 1),
-    )
+def arena_places(graph: Graph, layout: Layout, places: dict[str, Place]) -> dict[str, Place]:
+    """Gradients are stored in their arena, and what an update makes replaces the old content."""
+    owners, places = partners(graph), dict(places)
+    for node in graph.nodes:
+        if is_update(node):
+            for value in lists_of(node).get("g", ()):
+                places.setdefault(value.name, layout.gradient(owners[value.name]))
+            places |= {new: places[old.name] for new, old in replaced_by(node).items()}
+        if node.op == "flat":
+            for value in node.inputs:
+                places.setdefault(value.name, layout.gradient(owners[value.name]))
+            parts = [places[value.name] for value in node.inputs]
+            places[node.output.name] = span(parts)
+    return places

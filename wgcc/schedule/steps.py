@@ -1,8 +1,8 @@
 """The steps from the graph of an entry to its kernels in order, with a place for every value.
 
 `STEPS` is the list, read from top to bottom. Each step takes an `EntryPlan` and gives the next.
-Entries share memory, so a step that reserves some also gets what they share. `schedule.py` writes
-the kernels of the last plan.
+Entries share memory, so a step that reserves some also gets what they share. Kernels are written
+when all entries have their places.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from wgcc.ir.graph import Constant, Graph, Value
-from wgcc.ir.places import SCALARS, Place, span
+from wgcc.ir.graph import Graph, Value
+from wgcc.ir.places import SCALARS, Place
 from wgcc.ir.program import Program
-from wgcc.passes.dataflow import is_update, lists_of, partners, replaced_by
+from wgcc.passes.dataflow import is_update, lists_of, replaced_by
 from wgcc.schedule.entry_plan import EntryPlan, entry_text
 from wgcc.schedule.exchange import (
     NotSeparable,
@@ -28,23 +28,33 @@ from wgcc.schedule.expand_loops import Accesses, Expanded, Made, Packs, expand_l
 from wgcc.schedule.fuse.fuse import fuse
 from wgcc.schedule.fuse.group import FLAT, REPEAT, Group
 from wgcc.schedule.kernel import Exchange
-from wgcc.schedule.layout import CONSTANTS, Layout, holds_gradients
+from wgcc.schedule.layout import Layout, arena_places, constant_places, holds_gradients
 from wgcc.schedule.memory.order import Memory, best_order, unfuse
 from wgcc.schedule.memory.reuse import take_from_arenas
-from wgcc.schedule.memory.slots import Life, Slots, halves_of, io_places, lives_of, own_place
+from wgcc.schedule.memory.slots import Life, Slots, io_places, lives_of, own_place, values_in_f16
 from wgcc.schedule.memory.write_plan import keep_old, plan_writes
+from wgcc.schedule.write_kernels import KernelWriter, place_copies
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The memory that all entries of a program share: it grows while they are planned."""
+    """The memory that all entries of a program share: it grows while they are planned.
+
+    `writer` writes their kernels, once everything has its place.
+    """
 
     layout: Layout
     slots: Slots
+    writer: KernelWriter | None = None
 
     @classmethod
     def of(cls, program: Program) -> Shared:
         return cls(Layout.of(program), Slots(precision=program.precision))
+
+    @property
+    def kernels(self) -> KernelWriter:
+        assert self.writer is not None, "not all entries are planned"
+        return self.writer
 
 
 Run = Callable[[EntryPlan, Shared], EntryPlan]
@@ -55,6 +65,13 @@ Step = tuple[str, str, Run]
 @dataclass(frozen=True, slots=True)
 class UntilStable:
     """Steps that run again while one of them asks for it."""
+
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AfterAllEntries:
+    """Steps that wait until all entries have come so far."""
 
     steps: tuple[Step, ...]
 
@@ -76,7 +93,7 @@ def order_writes(plan: EntryPlan, shared: Shared) -> EntryPlan:
 
 def set_counters_apart(plan: EntryPlan, shared: Shared) -> EntryPlan:
     """Counters leave the kernels of gradients, if gradients are complete before updates by that."""
-    if not plan.graph.trains:
+    if not plan.graph.entry.trains:
         return plan
     if plan.fallback is not None:
         in_vain = plan.late or counters_in_the_way(plan.graph, plan.order)
@@ -98,15 +115,15 @@ def place_values(plan: EntryPlan, shared: Shared) -> EntryPlan:
     graph, layout = plan.graph, shared.layout
     places = {v.name: layout.places[v.name] for v in (*graph.params, *graph.state)}
     places |= io_places(graph, layout)
-    places |= _constant_places(graph, layout)
+    places |= constant_places(graph, layout)
     places |= {name: layout.places[target] for name, target in plan.in_place.items()}
-    places = _arena_places(graph, layout, places)
+    places = arena_places(graph, layout, places)
     for name, value in graph.outputs.items():
         if value.name not in places:
             key = layout.ports[graph.name].outputs[name]
             places[value.name] = own_place(key, "output", value, layout)
-    if graph.range_guard:
-        places[graph.range_guard.flag.name] = layout.buffers.append(SCALARS, "state", 1)
+    if graph.range_flag:
+        places[graph.range_flag.name] = layout.buffers.append(SCALARS, "state", 1)
     return replace(plan, places=places)
 
 
@@ -134,7 +151,7 @@ def enter_loops(plan: EntryPlan, shared: Shared) -> EntryPlan:
     expanded = expand_loops(plan.graph, plan.kernels, list(plan.order), layout, packs)
     places = {**plan.places, **expanded.counters}
     for body in expanded.graphs[1:]:
-        places |= _constant_places(body, layout)
+        places |= constant_places(body, layout)
     order, parts = tuple(expanded.order), expanded.parts
     entered = replace(plan, order=order, expanded=expanded, parts=parts, places=places)
     return replace(entered, exchange=_exchange(entered))
@@ -174,7 +191,12 @@ def assign_slots(plan: EntryPlan, shared: Shared) -> EntryPlan:
     return _name_places(replace(plan, places=places), plan.expanded)
 
 
-STEPS: tuple[Step | UntilStable, ...] = (
+def write_kernels(plan: EntryPlan, shared: Shared) -> EntryPlan:
+    """Each group becomes a dispatch; groups that are equal but for their values share kernels."""
+    return replace(plan, dispatches=shared.kernels.entry(plan))
+
+
+STEPS: tuple[Step | UntilStable | AfterAllEntries, ...] = (
     UntilStable(
         (
             ("groups", "fuse", fuse_values),
@@ -190,51 +212,73 @@ STEPS: tuple[Step | UntilStable, ...] = (
     ("loops", "expand loops", enter_loops),
     ("lives", "find live ranges", find_live_ranges),
     ("slots", "assign slots", assign_slots),
+    AfterAllEntries((("kernels", "write kernels", write_kernels),)),
 )
 
 STAGES = tuple(
-    stage
-    for row in STEPS
-    for stage, _, _ in (row.steps if isinstance(row, UntilStable) else (row,))
+    stage for row in STEPS for stage, _, _ in ((row,) if isinstance(row, tuple) else row.steps)
 )
+Trace = dict[str, EntryPlan]
 
 
-def plan_entry(
-    graph: Graph, shared: Shared, trace: dict[str, EntryPlan] | None = None
-) -> EntryPlan:
-    """The plan after all steps; `trace` gets that of each stage, the last one where it repeats."""
+def plan_program(
+    program: Program, candidates: bool = False, traces: dict[str, Trace] | None = None
+) -> tuple[dict[str, EntryPlan], Shared]:
+    """The plans of all entries after the last step, and what they share.
+
+    `candidates`: dispatches have other launches too, for tuning to choose from. `traces` gets the
+    plans of each entry by stage, the last one where it repeats.
+    """
+    shared = Shared.of(program)
+    traces = {} if traces is None else traces
+    for name in program.entries:
+        traces[name] = {}
+    plans = {
+        name: plan_entry(graph, shared, traces[name]) for name, graph in program.entries.items()
+    }
+    shared.slots.reserve_in(shared.layout)
+    is_f16 = program.precision == "f16"
+    copies = place_copies(plans.values(), shared.layout) if is_f16 else None
+    shared = replace(shared, writer=KernelWriter(shared.layout, candidates, copies))
+    for row in STEPS:
+        if isinstance(row, AfterAllEntries):
+            for step in row.steps:
+                plans = {n: _run(step, plan, shared, traces[n]) for n, plan in plans.items()}
+    return plans, shared
+
+
+def plan_entry(graph: Graph, shared: Shared, trace: Trace) -> EntryPlan:
+    """The plan of one entry before kernels are written; `trace` gets that of each stage."""
     plan = EntryPlan(graph)
     for step in STEPS:
         if isinstance(step, UntilStable):
             plan = _run_until_stable(step, plan, shared, trace)
-        else:
+        elif not isinstance(step, AfterAllEntries):
             plan = _run(step, plan, shared, trace)
     return plan
 
 
 def stage_text(program: Program, stage: str) -> str:
     """The plan of every entry of a prepared program after one of the steps."""
-    shared, lines = Shared.of(program), list[str]()
-    for graph in program.entries.values():
-        trace: dict[str, EntryPlan] = {}
-        plan_entry(graph, shared, trace)
-        lines += [f"entry {graph.name} {{", *(f"  {line}" for line in entry_text(trace[stage]))]
+    traces: dict[str, Trace] = {}
+    plan_program(program, traces=traces)
+    lines: list[str] = []
+    for name, trace in traces.items():
+        lines += [f"entry {name} {{", *(f"  {line}" for line in entry_text(trace[stage]))]
         lines += ["}", ""]
     return "\n".join(lines)
 
 
-def _run(
-    step: Step, plan: EntryPlan, shared: Shared, trace: dict[str, EntryPlan] | None
-) -> EntryPlan:
+def _run(step: Step, plan: EntryPlan, shared: Shared, trace: Trace) -> EntryPlan:
     stage, _, run = step
     plan = run(plan, shared)
-    if trace is not None and plan.fused is not None:
+    if plan.fused is not None:
         trace[stage] = plan
     return plan
 
 
 def _run_until_stable(
-    block: UntilStable, plan: EntryPlan, shared: Shared, trace: dict[str, EntryPlan] | None
+    block: UntilStable, plan: EntryPlan, shared: Shared, trace: Trace
 ) -> EntryPlan:
     # Each round keeps the old content of at least one more tensor, but for one with counters apart
     # and the last.
@@ -245,39 +289,6 @@ def _run_until_stable(
         if not plan.again:
             return plan
     raise AssertionError(f"the groups of {plan.graph.name} do not become stable")
-
-
-def _constant_places(graph: Graph, layout: Layout) -> dict[str, Place]:
-    """Constants of equal content share a place, whatever entry they belong to."""
-    places = {}
-    for constant in graph.constants:
-        key = constant_key(constant)
-        if key not in layout.places:
-            layout.places[key] = layout.buffers.tensor(CONSTANTS, "constant", constant.value.type)
-        places[constant.value.name] = layout.places[key]
-    return places
-
-
-def constant_key(constant: Constant) -> str:
-    """Names its content; words and bytes are different, even where they are equal bits."""
-    unit = "bytes" if constant.value.type.is_packed else "words"
-    return f"{CONSTANTS}/{unit}/{constant.words.hex()}"
-
-
-def _arena_places(graph: Graph, layout: Layout, places: dict[str, Place]) -> dict[str, Place]:
-    """Gradients are stored in their arena, and what an update makes replaces the old content."""
-    owners, found = partners(graph), dict(places)
-    for node in graph.nodes:
-        if is_update(node):
-            for value in lists_of(node).get("g", ()):
-                found.setdefault(value.name, layout.gradient(owners[value.name]))
-            found |= {new: found[old.name] for new, old in replaced_by(node).items()}
-        if node.op == "flat":
-            for value in node.inputs:
-                found.setdefault(value.name, layout.gradient(owners[value.name]))
-            parts = [found[value.name] for value in node.inputs]
-            found[node.output.name] = span(parts)
-    return found
 
 
 def _fixed(graph: Graph) -> frozenset[str]:
@@ -293,7 +304,7 @@ def _fixed(graph: Graph) -> frozenset[str]:
 
 
 def _exchange(plan: EntryPlan) -> Exchange | None:
-    if not plan.graph.trains:
+    if not plan.graph.entry.trains:
         return None
     if isinstance(plan.after_gradients, str):
         return Exchange(why=plan.after_gradients)
@@ -330,8 +341,8 @@ def _name_places(plan: EntryPlan, expanded: Expanded) -> EntryPlan:
 
 
 def _in_f16(expanded: Expanded, stored: Made) -> set[str]:
-    packs = set(expanded.packs.half_packs)
-    return packs.union(*(halves_of(graph, stored) for graph in expanded.graphs))
+    packs = set(expanded.packs.f16_packs)
+    return packs.union(*(values_in_f16(graph, stored) for graph in expanded.graphs))
 
 
 def _gradients(plan: EntryPlan) -> dict[int, list[Place]]:

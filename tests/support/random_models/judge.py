@@ -101,8 +101,8 @@ def _inputs(graph: Graph, number: int) -> Iterator[tuple[str, Array]]:
 
 
 def _range(graph: Graph, value: Value) -> tuple[int, int]:
-    if value.name in graph.ranges:
-        low, high, _ = graph.ranges[value.name]
+    if value.name in graph.entry.ranges:
+        low, high, _ = graph.entry.ranges[value.name]
         return low, high
     return {"bool": (0, 1), "u8": (0, 255), "i8": (-128, 127), "u32": (0, 9)}.get(
         value.dtype, (-4, 5)
@@ -215,7 +215,7 @@ def _only_loss(graph: Graph) -> Graph:
             wanted.update(value.name for value in node.inputs)
     outputs = {"loss": graph.outputs["loss"]}
     nodes = tuple(reversed(kept))
-    return replace(graph, nodes=nodes, outputs=outputs, writes={}, range_guard=None)
+    return replace(graph, nodes=nodes, outputs=outputs, writes={}, range_flag=None)
 
 
 def _is_smooth(graph: Graph) -> bool:

@@ -37,7 +37,7 @@ def judge(program: Program, counts: tuple[int, ...]) -> str:
     if traced is None:
         return "invalid"
     source = Source("rows.wg", program.text)
-    (rows,) = mark_rows(traced, trace_for_rows(source, traced, {})).entries["run"].rows
+    (rows,) = mark_rows(traced, trace_for_rows(source, traced, {})).entries["run"].entry.rows
     if rows.why:
         return "refused"
     compared = [_compare(program, traced, rows, count) for count in counts]

@@ -12,8 +12,9 @@ from wgcc.backends.wasm.encoding.module import PAGE, Module
 from wgcc.backends.wasm.encoding.wat import wat
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.backends.wasm.write_kernel import scratch_words, write_kernel
+from wgcc.ir.places import ceil_div
 from wgcc.schedule.kernel import WORD, Dispatch, Kernel, Place, Rounds, Schedule
-from wgcc.schedule.layout import COPIES, master
+from wgcc.schedule.kernels.copies import COPIES, master
 
 # Buffers start on boundaries of this many bytes, after the words that belong to the module.
 ALIGNED = 64
@@ -42,7 +43,7 @@ class Twin:
 def write_twin(schedule: Schedule) -> Twin | None:
     """None where a model needs more memory than WebAssembly has."""
     memory, scratch = lay_out(schedule), _scratch(schedule)
-    pages = -(-(memory.bytes + scratch) // PAGE)
+    pages = ceil_div(memory.bytes + scratch, PAGE)
     if pages > MOST_PAGES:
         return None
     module = Module((pages, MOST_PAGES))
@@ -186,4 +187,4 @@ class _Writer:
 
 
 def _aligned(number: int) -> int:
-    return -(-number // ALIGNED) * ALIGNED
+    return ceil_div(number, ALIGNED) * ALIGNED

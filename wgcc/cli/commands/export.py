@@ -132,7 +132,7 @@ def _compare(
     graph = program.entries[entry]
     inputs = {}
     for value in graph.inputs:
-        limits = graph.ranges[value.name][:2] if value.name in graph.ranges else None
+        limits = graph.entry.ranges[value.name][:2] if value.name in graph.entry.ranges else None
         drawn = draw(generator, value.dtype, value.shape, limits)
         inputs[value.name] = drawn.astype(NUMPY[value.dtype])
     with wgcc_runtime.load(bundle, device="wasm", weights=weights) as loaded:

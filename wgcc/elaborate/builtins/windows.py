@@ -18,6 +18,7 @@ from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import AnyValue, Tensor, TupleValue
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS
+from wgcc.ir.places import ceil_div
 
 # Far more than networks use, and few enough for a loop over all of them.
 MOST_PLACES = 65_536
@@ -69,7 +70,7 @@ def _count(
     """How often a kernel fits along an axis; the axis's own dim if that is its size."""
     room = size.size + 2 * pad.size - dilation.size * (kernel.size - 1) - 1
     count = max(room, 0) // stride.size + 1
-    if ceil and -(-room // stride.size) + 1 > count:
+    if ceil and ceil_div(room, stride.size) + 1 > count:
         # One more window if it begins in the image or in the padding before it.
         count += count * stride.size < size.size + pad.size
     if room < 0 and not tracer.generic:

@@ -152,7 +152,7 @@ def check_ranges(graph: Graph, lookups: Sequence[Lookup], report: Report) -> Gra
     unproven = analysis.unproven()
     checks = [(lookup.value, lookup.check) for lookup in unproven]
     shown = tuple(lookup.shown or lookup.check for lookup in unproven)
-    return with_range_guard(replace(graph, ranges=ranges), checks, shown, same)
+    return with_range_guard(graph.with_facts(ranges=ranges), checks, shown, same)
 
 
 def live_names(graph: Graph) -> set[str]:
@@ -359,8 +359,8 @@ def with_range_guard(
     count = len(checks)
     failures = [failure(builder, *check, count - i) for i, check in enumerate(checks)]
     first = reduce(lambda a, b: a.apply("maximum", b), failures)
-    guard = RangeGuard(first.value, shown, _restored(graph, checks, same))
-    return replace(graph, nodes=(*graph.nodes, *builder.nodes), range_guard=guard)
+    guarded = graph.with_facts(range_guard=RangeGuard(shown, _restored(graph, checks, same)))
+    return replace(guarded, nodes=(*graph.nodes, *builder.nodes), range_flag=first.value)
 
 
 def failure(builder: Builder, value: Value, check: RangeCheck, number: int) -> Term:

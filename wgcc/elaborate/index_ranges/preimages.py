@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from wgcc.elaborate.index_ranges.intervals import UNKNOWN, Interval, within
 from wgcc.ir.dtypes import INTEGER_RANGES, NARROW_INTEGERS
 from wgcc.ir.graph import INTEGERS, Node, Value
+from wgcc.ir.places import ceil_div
 from wgcc.ops import OPS
 from wgcc.ops.registry import Indirect
 
@@ -169,7 +170,7 @@ def _of_multiple(allowed: Allowed, factor: int) -> Allowed | None:
         return None
     if factor < 0:
         return _of_multiple(allowed.negated(), -factor)
-    return Allowed(-(-allowed.low // factor), allowed.high // factor)
+    return Allowed(ceil_div(allowed.low, factor), allowed.high // factor)
 
 
 def _of_quotient(allowed: Allowed, divisor: int) -> Allowed | None:

@@ -12,6 +12,7 @@ from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import ListValue, Tensor, describe
 from wgcc.errors import Diagnostic
 from wgcc.ir.graph import INTEGERS
+from wgcc.ir.places import ceil_div
 from wgcc.syntax import ast
 
 ONE = Dim.literal(1)
@@ -166,7 +167,7 @@ def _length(tracer: Tracer, axis: Dim, item: ast.Slice, start: Dim, stop: Dim) -
 def _stepped(length: Dim, step: Dim) -> Dim:
     """`x[::2]` of an axis D is D / 2 where that is exact."""
     exact = length.divided_by(step)
-    return exact if exact is not None else Dim.literal(-(-length.size // step.size))
+    return exact if exact is not None else Dim.literal(ceil_div(length.size, step.size))
 
 
 def _bound(tracer: Tracer, item: ast.Expr | None, default: Dim) -> Dim:

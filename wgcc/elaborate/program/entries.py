@@ -33,10 +33,10 @@ def trace_entry(context: Context, model: LayerValue, entry: ast.Function) -> Gra
     """
     guess, attempt = _may_train(entry), Attempt(context)
     graph = _traced(context, model, entry, guess)
-    if graph is None or attempt.failed or not attempt.asked or graph.trains == guess:
+    if graph is None or attempt.failed or not attempt.asked or graph.entry.trains == guess:
         return graph
     attempt.undo()
-    return _traced(context, model, entry, graph.trains)
+    return _traced(context, model, entry, graph.entry.trains)
 
 
 def _may_train(entry: ast.Function) -> bool:

@@ -86,7 +86,7 @@ def _written(graph: Graph) -> Iterator[IdSizes]:
     given = [value for value in graph.outputs.values() if _is_id(value)]
     if len(taken) != 1 or len(given) != 1:
         return
-    low, high, _ = graph.ranges.get(taken[0].name, (None, 0, None))
+    low, high, _ = graph.entry.ranges.get(taken[0].name, (None, 0, None))
     # Ids that are shifted or clamped do not show how many there are.
     if low == 0 and high < INTEGER_RANGES["i32"][1]:
         yield IdSizes(high + 1, f"`{taken[0].name}` of `{graph.name}` is one of {high + 1} ids")

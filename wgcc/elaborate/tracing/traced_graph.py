@@ -10,7 +10,7 @@ from typing import Any
 from wgcc.elaborate.index_ranges.input_ranges import Lookup
 from wgcc.elaborate.tracing.dims import SAME, Dim, compare, sizes_of
 from wgcc.elaborate.tracing.values import ParamRef, StateRef, Tensor
-from wgcc.ir.graph import Builder, Graph, Node, Rows, TensorType, Value
+from wgcc.ir.graph import Builder, EntryFacts, Graph, Node, Rows, TensorType, Value
 from wgcc.ir.loops import bodies, loop_of
 from wgcc.ops import infer_types
 from wgcc.ops.markers import DIFFERENTIATING
@@ -140,6 +140,11 @@ class TracedGraph:
             for node in self.builder.nodes
         )
         self.lookups = [replace(item, value=now((item.value,))[0]) for item in self.lookups]
+        rows = tuple(
+            Rows(dim.size, tuple(names), dim.name, decided_by=_decided_by(dim))
+            for dim, names in self.rows
+        )
+        facts = EntryFacts(any_floats=frozenset(self.any_floats), trains=self.trains(), rows=rows)
         return Graph(
             name,
             tuple(self.inputs),
@@ -148,12 +153,7 @@ class TracedGraph:
             nodes,
             {key: renamed.get(value, value) for key, value in outputs.items()},
             {key: renamed.get(value, value) for key, value in self.writes.items()},
-            any_floats=frozenset(self.any_floats),
-            trains=self.trains(),
-            rows=tuple(
-                Rows(dim.size, tuple(names), dim.name, decided_by=_decided_by(dim))
-                for dim, names in self.rows
-            ),
+            entry=facts,
         )
 
 

@@ -11,6 +11,7 @@ from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.rule import Rule, axes_of, dtype, per_axis
 from wgcc.from_onnx.rules.shapes import ZERO, padded
 from wgcc.from_onnx.values import Constant, Member, Operand, Shape, channels_last_order
+from wgcc.ir.places import ceil_div
 from wgcc.lazy_numpy import np
 from wgcc.syntax import ast
 from wgcc.syntax.templates import filled
@@ -50,7 +51,7 @@ def _same_pads(
     before, after = [], []
     for size, kernel, stride, dilation in zip(spatial, sizes, strides, dilations, strict=True):
         reach = (kernel - 1) * dilation + 1
-        missing = max((-(-size // stride) - 1) * stride + reach - size, 0)
+        missing = max((ceil_div(size, stride) - 1) * stride + reach - size, 0)
         small, large = missing // 2, missing - missing // 2
         before.append(small if kind == "SAME_UPPER" else large)
         after.append(large if kind == "SAME_UPPER" else small)
@@ -229,7 +230,7 @@ def _ceil_counts(found: dict[str, list[int]], reach: list[int], spatial: Shape) 
     for axis, size in enumerate(spatial):
         stride, before = found["strides"][axis], found["before"][axis]
         whole = size + before + found["after"][axis]
-        count = -(-(whole - reach[axis]) // stride) + 1
+        count = ceil_div(whole - reach[axis], stride) + 1
         counts.append(count - ((count - 1) * stride >= size + before))
     return counts
 

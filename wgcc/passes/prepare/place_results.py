@@ -68,11 +68,10 @@ class _Placer:
                 self.joined[node.output.name] = copy
         writes = {t: self._written(t, value) for t, value in self.graph.writes.items()}
         outputs = {name: self._own(value, name) for name, value in self.graph.outputs.items()}
-        guard = self.graph.range_guard
-        if guard:
-            guard = replace(guard, flag=self._own(guard.flag, guard.flag.name))
+        flag = self.graph.range_flag
+        flag = self._own(flag, flag.name) if flag else None
         nodes = tuple(self.builder.nodes)
-        return replace(self.graph, nodes=nodes, outputs=outputs, writes=writes, range_guard=guard)
+        return replace(self.graph, nodes=nodes, outputs=outputs, writes=writes, range_flag=flag)
 
     def _with_joined(self, node: Node) -> Node:
         """What is joined and a result is read from the result's place."""

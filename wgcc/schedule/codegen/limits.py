@@ -7,6 +7,7 @@ nothing. Kernels stay below, so that they give the right numbers there, too.
 
 from __future__ import annotations
 
+from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import expression, u32
 from wgcc.kernel.tree import Expr
 from wgcc.schedule.kernel import MAX_WORKGROUPS
@@ -31,8 +32,8 @@ def grid_of(workgroups: int) -> Grid:
     """A line of workgroups, folded into rows when it is too long."""
     if workgroups <= MAX_WORKGROUPS:
         return (workgroups, 1, 1)
-    rows = -(-workgroups // MAX_WORKGROUPS)
-    return (-(-workgroups // rows), rows, 1)
+    rows = ceil_div(workgroups, MAX_WORKGROUPS)
+    return (ceil_div(workgroups, rows), rows, 1)
 
 
 def thread_index(grid: Grid, threads: int) -> Expr:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
+from wgcc.ir.places import ceil_div
 from wgcc.ops.attention import optional
 from wgcc.schedule.codegen.limits import grid_of, thread_index, unrolled
 from wgcc.schedule.fuse.fuse import Group
@@ -81,11 +82,13 @@ def launch_blocks(
 ) -> Launch:
     """One thread per block of the rows (or keys) of each problem."""
     block, length = MOST_BLOCK, loop.length
-    while block > 1 and (block >= 2 * length or sizes.pairs * -(-length // block) < MIN_THREADS):
+    while block > 1 and (
+        block >= 2 * length or sizes.pairs * ceil_div(length, block) < MIN_THREADS
+    ):
         block //= 2
-    blocks = -(-length // block)
-    grid = grid_of(-(-sizes.pairs * blocks // BLOCK_LANES))
-    spans = -(-loop.steps // SPAN)
+    blocks = ceil_div(length, block)
+    grid = grid_of(ceil_div(sizes.pairs * blocks, BLOCK_LANES))
+    spans = ceil_div(loop.steps, SPAN)
     times = min(unrolled(spans * (1 + loop.inner)), MAX_UNROLLED)
     shape = {
         "BLOCK": block,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.index import Coordinates, linear, variable
+from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import expression, functions, named, when
 from wgcc.kernel.tree import Constant, Declaration, Name, Return, Statement
 from wgcc.ops.attention import HIDDEN, AttentionScope, optional
@@ -68,11 +69,11 @@ class Sizes:
 
     @property
     def inner_4(self) -> int:
-        return -(-self.inner // 4)
+        return ceil_div(self.inner, 4)
 
     @property
     def width_4(self) -> int:
-        return -(-self.width // 4)
+        return ceil_div(self.width, 4)
 
     def constants(self) -> dict[str, int]:
         return {
@@ -202,7 +203,7 @@ class Access:
 
     def _fourth(self, value: Value, component: int, size: int, start: int = 0) -> Coordinates:
         """Where a component of vector `c` of a row is."""
-        column = variable("c", -(-size // VECTOR)) * VECTOR + component + start
+        column = variable("c", ceil_div(size, VECTOR)) * VECTOR + component + start
         return (*self._coordinates(value)[:-1], column)
 
     def _parameters(self, value: Value) -> str:

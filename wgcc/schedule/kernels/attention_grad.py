@@ -9,6 +9,7 @@ from collections.abc import Set
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.index import constant, coordinates_of, variable
+from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import statements, u32
 from wgcc.kernel.tree import Binary, Name
 from wgcc.ops.attention import optional
@@ -127,13 +128,13 @@ def _stats(node: Node, context: Context) -> Launch:
 
     access = with_vectors(fours)
     each = WORKGROUP // STATS_LANES
-    grid = grid_of(-(-batch * heads * rows // each))
+    grid = grid_of(ceil_div(batch * heads * rows, each))
     return context.launch(
         "attention_stats",
         access.emitter,
         constants={
             **{"OUTER": batch * heads * rows, "HEADS": heads, "ROWS": rows},
-            **{"WIDTH_VEC4": -(-width // 4), "THREADS": WORKGROUP, "LANES": STATS_LANES},
+            **{"WIDTH_VEC4": ceil_div(width, 4), "THREADS": WORKGROUP, "LANES": STATS_LANES},
             **{"EACH": each, "STRIDE": STATS_LANES + 1},
         },
         functions=access.functions,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from wgcc.ir.places import ceil_div
 from wgcc.schedule.codegen.emitter import COMPONENTS
 from wgcc.schedule.kernels.copies_of_body import Body, Copy, each
 
@@ -210,7 +211,7 @@ def _each_unit(text: str, count: int, constants: Mapping[str, int]) -> Body:
         return Body(f"if (slot < {text}) {{\nlet i = slot;", (_NOTHING,), "}")
     if constants["UNROLLED"] == 1:
         return Body(f"for (var i = slot; i < {text}; i += THREADS) {{", (_NOTHING,), "}")
-    rounds = -(-count // constants["THREADS"])
+    rounds = ceil_div(count, constants["THREADS"])
     body = each("unit", f"{rounds}u", constants["UNROLLED"])
     inside = f"let i = unit * THREADS + slot;\nif (i < {text}) {{"
     copies = (Copy(f"{copy.opening}\n{inside}", f"}}\n{copy.closing}") for copy in body.copies)

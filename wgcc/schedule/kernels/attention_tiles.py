@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 
+from wgcc.ir.places import ceil_div
 from wgcc.schedule.codegen.limits import GOOD_ITERATIONS, grid_of, thread_index
 from wgcc.schedule.kernel import (
     MAX_WORKGROUP_BYTES,
@@ -59,7 +60,7 @@ class Shape:
 
     def columns(self, vectors: int) -> int:
         """Vectors of a row that each thread has."""
-        return -(-vectors // self.across)
+        return ceil_div(vectors, self.across)
 
     def part(self, vectors: int) -> int:
         """How many rows of so many vectors are shared at a time to be added up."""
@@ -100,7 +101,7 @@ class Shape:
         total = 1 + _rounds(self.across if loop.joins else TILE * STATS / self.threads, times)
         for vectors in loop.products:
             loads = self._loads(OWN * self.chunk, times)
-            chunks = -(-vectors // self.chunk)
+            chunks = ceil_div(vectors, self.chunk)
             total += chunks * (loads + _rounds(self.chunk, times)) + _outer(chunks)
         for vectors in loop.sums:
             part = self.part(vectors)
@@ -164,8 +165,8 @@ def launch_tiles(
     memory: tuple[WorkgroupVariable, ...] = (),
 ) -> Launch:
     """A workgroup for every `OWN` rows (or keys) of each problem."""
-    grid = grid_of(sizes.pairs * -(-loop.length // OWN))
-    tiles = -(-loop.steps // TILE) + 1
+    grid = grid_of(sizes.pairs * ceil_div(loop.length, OWN))
+    tiles = ceil_div(loop.steps, TILE) + 1
     times = 1
     while times < MAX_UNROLLED and tiles * shape.work(loop, times) > GOOD_ITERATIONS:
         times *= 2
@@ -228,7 +229,7 @@ def launch_one_row(access: Access, sizes: Sizes, keys: int, flags: Mapping[str, 
         values={**flags, **_row_page(shape, sizes)},
         workgroup=(threads, 1, 1),
         grid=grid,
-        iterations=(-(-keys // threads) + 1) * (shape["PARTS"] + 2 * shape["SPREAD"] + 1)
+        iterations=(ceil_div(keys, threads) + 1) * (shape["PARTS"] + 2 * shape["SPREAD"] + 1)
         + 3 * threads,
         shared=shared,
     )
@@ -261,8 +262,8 @@ def _row_shape(sizes: Sizes, threads: int, parts: int) -> dict[str, int]:
     spread = min(MOST_SPREAD, 1 << (sizes.width_4 - 1).bit_length())
     return {
         **{"THREADS": threads, "PARTS": parts, "PART_STRIDE": _odd(parts), "SPREAD": spread},
-        **{"GROUPS": threads // spread, "PART_VEC4": -(-sizes.inner_4 // parts)},
-        "WIDTH_COLUMNS": -(-sizes.width_4 // spread),
+        **{"GROUPS": threads // spread, "PART_VEC4": ceil_div(sizes.inner_4, parts)},
+        "WIDTH_COLUMNS": ceil_div(sizes.width_4, spread),
     }
 
 

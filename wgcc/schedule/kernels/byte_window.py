@@ -11,6 +11,7 @@ from math import prod
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.index import Index, coordinates_of, variable
+from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import all_of, in_parens, select, statements, u32
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Assign, Binary, Expr, Name, Statement
@@ -55,7 +56,7 @@ class Rows:
     @property
     def threads(self) -> int:
         if self.share_words:
-            return -(-self.count * self.length // FOUR)
+            return ceil_div(self.count * self.length, FOUR)
         return self.count * self.touched
 
 

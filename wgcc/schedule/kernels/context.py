@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import FLOATS, Node, Value
+from wgcc.ir.places import ceil_div
 from wgcc.kernel.rewrite.substitute import Filling
 from wgcc.kernel.tree import Declaration, Module, Statement
 from wgcc.passes.dataflow import moves
@@ -13,8 +14,8 @@ from wgcc.schedule.codegen.bindings import Bindings, Parts
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.limits import grid_of, thread_index
 from wgcc.schedule.kernel import GPU, Kernel, Launch, Place, WorkgroupVariable
+from wgcc.schedule.kernels.copies import Span
 from wgcc.schedule.kernels.render import page
-from wgcc.schedule.layout import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ class Context:
         iterations: int = 0,
     ) -> Launch:
         """A thread for each of so many results, `o`."""
-        grid = grid_of(-(-threads // workgroup))
+        grid = grid_of(ceil_div(threads, workgroup))
         return self.launch(
             "loop",
             emitter,

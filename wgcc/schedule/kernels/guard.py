@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from wgcc.ir.places import MAX_BINDING, SCALARS
+from wgcc.ir.places import MAX_BINDING, SCALARS, ceil_div
 from wgcc.schedule.kernel import (
     ALIGNMENT,
     MAX_BINDINGS,
@@ -52,7 +52,7 @@ class _Run:
 
     @property
     def groups(self) -> int:
-        return min(MOST_GROUPS, -(-(self.end - self.start) // WORDS_PER_GROUP))
+        return min(MOST_GROUPS, ceil_div(self.end - self.start, WORDS_PER_GROUP))
 
     @property
     def skipped(self) -> int:
@@ -104,7 +104,7 @@ def _dispatch(runs: Sequence[_Run]) -> Dispatch:
         Binding(f"x{i}", "u32", region.count, written=False) for i, region in enumerate(regions)
     ]
     longest = max(region.count for region in regions)
-    twin = {**constants, "WORDS": WORDS_PER_GROUP, "THREADS": -(-longest // WORDS_PER_GROUP)}
+    twin = {**constants, "WORDS": WORDS_PER_GROUP, "THREADS": ceil_div(longest, WORDS_PER_GROUP)}
     kernel = Kernel(
         "finite",
         (*ranges, Binding("flag", "atomic<u32>", FLAG.count, written=True)),

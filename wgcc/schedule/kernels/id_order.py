@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.index import coordinates_of, linear, variable
+from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import expression, select, statements, when
 from wgcc.kernel.tree import Call, Declaration, Name, Return
 from wgcc.ops.id_sums import FAN, RUN
@@ -60,7 +61,7 @@ def _order(node: Node, context: Context, shared: bool) -> Launch:
     count = node.output.type.size
     length = min(count, RUN)
     own = _order_functions(node, emitter, length, shared)
-    size, constants = (-(-count // RUN), length), {"COUNT": count}
+    size, constants = (ceil_div(count, RUN), length), {"COUNT": count}
     return launch_sort(context, emitter, own, size, shared, shared, constants)
 
 
@@ -96,12 +97,12 @@ def _merge(node: Node, context: Context) -> Launch:
     own = (*id_reader(emitter, ids, rows), *order_reader(emitter, order))
     position = expression("i32(position)")
     store = emitter.bindings.store(node.output, variable("rank", count), position)
-    grid = grid_of(-(-count // THREADS))
+    grid = grid_of(ceil_div(count, THREADS))
     return context.launch(
         "merge_ids",
         emitter,
         constants={
-            "COUNT": count, "RUN": run, "RUNS": -(-count // run), "FAN": FAN,
+            "COUNT": count, "RUN": run, "RUNS": ceil_div(count, run), "FAN": FAN,
             "HALF": half_of(run), "WORKGROUP": THREADS,
         },
         functions=own,

@@ -11,6 +11,7 @@ from math import prod
 
 from wgcc.ir.graph import Node
 from wgcc.ir.index import coordinates_of, variable
+from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import counted_loop, expression, several, statements
 from wgcc.kernel.tree import Binary, Declaration, Expr, Name, Statement
 from wgcc.schedule.codegen.emitter import Emitter
@@ -43,10 +44,10 @@ class _Tile:
     @classmethod
     def of(cls, rows: int, width: int) -> _Tile:
         """A thread makes no two columns of one row, which would add up all ids twice."""
-        across = -(-width // THREADS)
-        columns = -(-width // across)
+        across = ceil_div(width, THREADS)
+        columns = ceil_div(width, across)
         tile = min(max(TILE_ELEMENTS // columns, 1), MOST_ROWS)
-        while tile > 1 and -(-rows // tile) * across < BUSY:
+        while tile > 1 and ceil_div(rows, tile) * across < BUSY:
             tile //= 2
         return cls(tile, columns, across)
 
@@ -116,7 +117,7 @@ def _tiles(node: Node, context: Context) -> Launch:
         several(counted_loop("i", Name("start"), Name("end"), add), times),
         parts.store(Binary("+", parts.start, total) if parts.base else total),
     )
-    grid = grid_of(-(-parts.rows // tile.rows) * tile.across)
+    grid = grid_of(ceil_div(parts.rows, tile.rows) * tile.across)
     return context.launch(
         "id_sums",
         parts.emitter,
@@ -128,7 +129,7 @@ def _tiles(node: Node, context: Context) -> Launch:
         values={"shared": True},
         workgroup=(THREADS, 1, 1),
         grid=grid,
-        iterations=-(-parts.count // times) + 2 * tile.rows * tile.columns // THREADS + 32,
+        iterations=ceil_div(parts.count, times) + 2 * tile.rows * tile.columns // THREADS + 32,
         shared=(WorkgroupVariable("starts", "u32", ("STARTS",)),),
     )
 
@@ -147,7 +148,7 @@ def _thread_per_row(node: Node, context: Context) -> Launch:
         START=(parts.store(parts.start),),
         ADD=(parts.store(Binary("+", parts.load(), element)),),
     )
-    grid = grid_of(-(-parts.rows // TWIN_THREADS))
+    grid = grid_of(ceil_div(parts.rows, TWIN_THREADS))
     return context.launch(
         "id_sums",
         parts.emitter,

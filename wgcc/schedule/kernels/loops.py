@@ -22,6 +22,7 @@ from wgcc.ir.index import (
     coordinates_of,
     variable,
 )
+from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import (
     ONE,
     all_of,
@@ -142,7 +143,7 @@ class _Writer:
         self.columns = column_sums(group.roots, self.space)
         self.each = max((rows_of(node, self.space) for node in self.columns), default=1)
         self._late_stores: list[Statement] = []
-        row = -(-self.space.inner // shape.rows) if shape else self.space.inner
+        row = ceil_div(self.space.inner, shape.rows) if shape else self.space.inner
         self.iterations = self.each * self.loops.count * row if self.space.reduces() else 0
         self.unrolled = unrolled(self.iterations)
 
@@ -306,7 +307,7 @@ def _row_groups(group: Group, context: Context, shape: LaneShape | None) -> Laun
         },
         workgroup=(lanes, 1, 1),
         grid=grid,
-        iterations=-(-writer.iterations // writer.unrolled),
+        iterations=ceil_div(writer.iterations, writer.unrolled),
         shared=(*writer.arrays, *arrays),
     )
 
@@ -318,7 +319,7 @@ def _threads(writer: _Writer, body: Body, threads: int) -> Launch:
         writer.space.outer,
         threads,
         {"INNER": writer.space.inner},
-        -(-writer.iterations // writer.unrolled),
+        ceil_div(writer.iterations, writer.unrolled),
     )
 
 
@@ -331,7 +332,7 @@ def _workgroups(group: Group, context: Context, shape: LaneShape) -> Launch:
     writer = _Writer(group, context, shape)
     body = writer.body()
     space = writer.space
-    grid = grid_of(-(-space.outer // shape.width))
+    grid = grid_of(ceil_div(space.outer, shape.width))
     constants = {"OUTER": space.outer, "INNER": space.inner, "LANES": shape.lanes}
     more = {"WIDTH": shape.width, "ROWS": shape.rows} if shape.width > 1 else {}
     return context.launch(
@@ -342,6 +343,6 @@ def _workgroups(group: Group, context: Context, shape: LaneShape) -> Launch:
         holes={"INDEX": thread_index(grid, 1), "BODY": body},
         workgroup=(shape.lanes, 1, 1),
         grid=grid,
-        iterations=-(-writer.iterations // writer.unrolled),
+        iterations=ceil_div(writer.iterations, writer.unrolled),
         shared=tuple(writer.arrays),
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from wgcc.ir.graph import Node
 from wgcc.ir.index import Index, Variable, coordinates_of, linear, variable
+from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import expression, named, u32
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Assign, Binary, Declaration, Expr, If, Name, Statement
@@ -80,7 +81,7 @@ def _tiles(group: Group, context: Context, tile: Tile) -> Launch:
     sizes, halves = _sizes(group), _halves(group, context)
     forms = _forms(group, context, tile)
     functions, used, hoisted = _functions(group, context, forms)
-    across, down = -(-sizes.cols // tile.cols), -(-sizes.rows // tile.rows)
+    across, down = ceil_div(sizes.cols, tile.cols), ceil_div(sizes.rows, tile.rows)
     grid, folded = _grid(across, down, sizes.batch)
     loads = tuple(
         tile_load(operand, forms.width(operand), halves[operand.name], is_hoisted, tile, sizes)
@@ -174,7 +175,7 @@ def _stride(operand: Operand, size: int, width: int, depth: int) -> int:
     if operand.vector:
         return size + (2 - size) % 8
     # Rows that a subgroup stores side by side, rounded up to a power of two.
-    side_by_side = 1 << (-(-SUBGROUP // depth) - 1).bit_length()
+    side_by_side = 1 << (ceil_div(SUBGROUP, depth) - 1).bit_length()
     return size + (side_by_side - size) % (2 * side_by_side)
 
 

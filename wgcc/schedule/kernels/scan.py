@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from wgcc.ir.graph import Node
 from wgcc.ir.index import INNER, Variable, constant, coordinates_of, reduction_space, variable
+from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import counted_loop, several, statements, u32
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Expr, Name
@@ -68,5 +69,5 @@ def _launch(
     times = min(unrolled(space.inner), most)
     loop = counted_loop(INNER, u32(0), Name("INNER"), (*inner.body, *step.body, store))
     body = (*emitter.outer.body, *step.start, several(loop, times))
-    constants, iterations = {"INNER": space.inner}, -(-space.inner // times)
+    constants, iterations = {"INNER": space.inner}, ceil_div(space.inner, times)
     return context.launch_threads(emitter, body, space.outer, WORKGROUP, constants, iterations)

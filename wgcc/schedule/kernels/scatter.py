@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from wgcc.ir.graph import Node
 from wgcc.ir.index import Index, Variable, coordinates_of, linear, variable
+from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import counted_loop, let, several, statements, u32
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Binary, Expr, Name, Statement
@@ -98,7 +99,7 @@ def _thread_per_sum(node: Node, context: Context) -> Launch:
     times = unrolled(parts.count)
     start = statements("var total = ZERO;", ZERO=zero(output.dtype))
     body = (*start, parts.loop(add, times), *parts.after, store)
-    return parts.launch(context, body, output.type.size, -(-parts.count // times))
+    return parts.launch(context, body, output.type.size, ceil_div(parts.count, times))
 
 
 def _thread_per_column(node: Node, context: Context) -> Launch:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from wgcc.ir.graph import Node
 from wgcc.ir.index import coordinates_of, variable
+from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import select
 from wgcc.kernel.tree import Declaration, Name
 from wgcc.ops.ordering import HIDDEN
@@ -41,8 +42,8 @@ def _launch(node: Node, context: Context, shared: bool, limited: bool) -> Launch
     emitter = Emitter(context.inlined, context.bindings())
     classes = node.output.shape[-1]
     rows = node.output.type.size // classes
-    grid = grid_of(rows if shared else -(-rows // THREADS))
-    share = -(-classes // (THREADS if shared else 1))
+    grid = grid_of(rows if shared else ceil_div(rows, THREADS))
+    share = ceil_div(classes, THREADS if shared else 1)
     times = UNROLLED * min(unrolled(LOOKS * share // UNROLLED), MAX_UNROLLED // UNROLLED)
     times = times if limited else 1
     constants = {"ROWS": rows, "CLASSES": classes, "THREADS": THREADS, "UNROLLED": times}

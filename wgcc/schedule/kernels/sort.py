@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from wgcc.ir.graph import Node
 from wgcc.ir.index import Coordinates, Index, coordinates_of, linear, variable
+from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import expression
 from wgcc.kernel.tree import Call, Declaration, Return
 from wgcc.schedule.codegen.emitter import Emitter
@@ -60,7 +61,7 @@ def launch_sort(
     padded = 1 << (length - 1).bit_length()
     threads = MOST_THREADS if shared and padded > 4 * THREADS else THREADS
     step = threads if shared else 1
-    grid = grid_of(rows if shared else -(-rows // threads))
+    grid = grid_of(rows if shared else ceil_div(rows, threads))
     stages = padded.bit_length() * (padded.bit_length() - 1) // 2
     sizes = {"ROWS": rows, "LENGTH": length, "PADDED": padded, "THREADS": threads, "STEP": step}
     worker = "workgroup" if shared else "thread"
@@ -74,7 +75,7 @@ def launch_sort(
         values={"shared": shared, "worker": worker, "keys_in_workgroup": in_workgroup},
         workgroup=(threads, 1, 1),
         grid=grid,
-        iterations=stages * (-(-padded // (2 * step)) + 1) + 2 * -(-length // step),
+        iterations=stages * (ceil_div(padded, 2 * step) + 1) + 2 * ceil_div(length, step),
         shared=tuple(memory) if in_workgroup else (),
     )
 

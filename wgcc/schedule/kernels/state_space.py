@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.index import Index, variable
+from wgcc.ir.places import ceil_div
 from wgcc.kernel.tree import Declaration, Name
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.limits import GOOD_ITERATIONS, grid_of, thread_index
@@ -34,7 +35,7 @@ class Sizes:
 
     @property
     def chunks(self) -> int:
-        return -(-self.times // self.chunk)
+        return ceil_div(self.times, self.chunk)
 
     @property
     def steps_back(self) -> range:
@@ -145,7 +146,7 @@ class _Kernel:
         """`limited`: a driver ends long loops."""
         emitter = Emitter(self.context.inlined, self.context.bindings())
         long = limited and self.sizes.times + self.sizes.chunks > GOOD_ITERATIONS
-        grid = grid_of(-(-threads // WORKGROUP))
+        grid = grid_of(ceil_div(threads, WORKGROUP))
         shares = {"BLOCK": block, "WIDE": 1, "PARTS": parts, "THREADS": threads}
         shares["ZERO_ORDER"] = int(self.node.attrs.get("zero_order", False))
         if shares["ZERO_ORDER"]:

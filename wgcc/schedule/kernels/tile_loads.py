@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from wgcc.ir.places import ceil_div
 from wgcc.schedule.codegen.bindings import VECTOR
 from wgcc.schedule.kernels.operands import INNER, Operand
 from wgcc.schedule.kernels.tile_shape import Sizes, Tile
@@ -133,7 +134,7 @@ class _Writer:
 
     @property
     def each(self) -> int:
-        return -(-self.count // self.tile.threads)
+        return ceil_div(self.count, self.tile.threads)
 
     @property
     def is_partly(self) -> bool:

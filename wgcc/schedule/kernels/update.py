@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from wgcc.ir.graph import Node
-from wgcc.ir.places import SCALARS, span
+from wgcc.ir.places import SCALARS, ceil_div, span
 from wgcc.kernel.build import all_of, expression, functions, let, statements, u32, when
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Assign, Binary, Element, Expr, Let, Name
@@ -18,7 +18,7 @@ from wgcc.schedule.codegen.limits import grid_of, thread_index
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch, Place
 from wgcc.schedule.kernels.context import Context, GroupCode
-from wgcc.schedule.layout import has_room
+from wgcc.schedule.kernels.copies import has_room
 
 WORKGROUP = 256
 VECTOR = 4
@@ -46,8 +46,8 @@ def _launch(group: Group, context: Context, most: int) -> Launch:
     stores = [Assign(here[name], Name(name)) for name in form.writes]
     copies = _copy(node, context, emitter, places, width, most)
     step = statements(form.wgsl)
-    size = -(-words // width)
-    grid = grid_of(-(-size // WORKGROUP))
+    size = ceil_div(words, width)
+    grid = grid_of(ceil_div(size, WORKGROUP))
     return context.launch(
         "update",
         emitter,
@@ -102,4 +102,4 @@ def _rounded(place: Place) -> int:
 
     Tensors start on boundaries and buffers end on 16 bytes.
     """
-    return place.count if place.buffer == SCALARS else -(-place.count // VECTOR) * VECTOR
+    return place.count if place.buffer == SCALARS else ceil_div(place.count, VECTOR) * VECTOR

@@ -24,7 +24,7 @@ from operator import or_
 from typing import Generic, Protocol, TypeVar
 
 from wgcc.ir.graph import Graph, Node, Value
-from wgcc.ir.places import SCALARS
+from wgcc.ir.places import SCALARS, ceil_div
 from wgcc.ops.registry import Indirect, Pointwise, Special
 from wgcc.passes.dataflow import lowering
 from wgcc.schedule.kernel import Place
@@ -117,7 +117,7 @@ class Life:
 
     @property
     def words(self) -> int:
-        return -(-self.value.type.size // 2) if self.half else self.value.type.size
+        return ceil_div(self.value.type.size, 2) if self.half else self.value.type.size
 
     def place(self, buffer: str, offset: int = 0) -> Place:
         return Place(buffer, offset, 2 * self.words if self.half else self.words, self.half)
@@ -232,18 +232,18 @@ def own_place(name: str, role: str, value: Value, layout: Layout) -> Place:
 
 
 def lives_of(
-    stored: dict[str, tuple[Value, int]], reads: list[tuple[int, set[str]]], halves: set[str]
+    stored: dict[str, tuple[Value, int]], reads: list[tuple[int, set[str]]], in_f16: set[str]
 ) -> list[Life]:
     """`stored` maps names to (value, its dispatch); `reads` lists what each dispatch reads.
 
-    `halves` are the names of values that are kept as f16.
+    `in_f16` are the names of values that are kept as f16.
     """
     last = {name: start for name, (_, start) in stored.items()}
     for dispatch, names in reads:
         for name in names & last.keys():
             last[name] = max(last[name], dispatch)
     return [
-        Life(value, start, last[name], name in halves) for name, (value, start) in stored.items()
+        Life(value, start, last[name], name in in_f16) for name, (value, start) in stored.items()
     ]
 
 
@@ -251,7 +251,7 @@ def lives_of(
 LARGE = 1024
 
 
-def halves_of(graph: Graph, stored: Mapping[str, tuple[Value, int]]) -> set[str]:
+def values_in_f16(graph: Graph, stored: Mapping[str, tuple[Value, int]]) -> set[str]:
     """The names, among `stored`, of values to store as f16."""
     return {
         value.name

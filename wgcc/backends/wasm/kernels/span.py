@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wgcc.ir.index import Index, constant
+from wgcc.ir.places import ceil_div
 
 LANES = 4
 WORD = 4
@@ -30,7 +31,7 @@ class Span:
     def trips(self) -> int:
         if self.is_open:
             return self.guess
-        return max(0, -(-(self.stop.offset - self.start.offset) // self.step))
+        return max(0, ceil_div(self.stop.offset - self.start.offset, self.step))
 
     @property
     def may_be_empty(self) -> bool:

@@ -7,6 +7,7 @@ from wgcc.backends.wasm.kernels.body import Body
 from wgcc.backends.wasm.kernels.positions import Counter
 from wgcc.backends.wasm.kernels.span import Span
 from wgcc.ir.index import Index, variable
+from wgcc.ir.places import ceil_div
 
 
 def share(body: Body, first: int, count: int, grain: int) -> Span:
@@ -17,7 +18,7 @@ def share(body: Body, first: int, count: int, grain: int) -> Span:
     f, thread, threads = body.f, first, first + 1
     chunk, start, stop = (f.local(name, I32) for name in ("chunk", "start", "stop"))
     # ceil(ceil(count / grain) / threads) * grain
-    grains = -(-count // grain)
+    grains = ceil_div(count, grain)
     f.i32(grains - 1).get(threads).emit("i32.add").get(threads)
     f.emit("i32.div_u").i32(grain).emit("i32.mul").tee(chunk)
     f.get(thread).emit("i32.mul").set(start)

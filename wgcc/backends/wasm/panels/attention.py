@@ -21,6 +21,7 @@ from wgcc.backends.wasm.panels.operands import cheapest_axis
 from wgcc.backends.wasm.panels.packing import TRANSPOSE, LeftPacking, RightPacking, along_k
 from wgcc.backends.wasm.panels.tiling import Tiling, whole_panels
 from wgcc.ir.index import Index, constant
+from wgcc.ir.places import ceil_div
 from wgcc.kernel.parse import parse_expression, parse_statements
 
 # With fewer, packing is not worth it: rows are done one by one.
@@ -62,7 +63,7 @@ class Layout:
 
     @property
     def tiles(self) -> int:
-        return -(-self.rows // ROWS)
+        return ceil_div(self.rows, ROWS)
 
     @property
     def padded(self) -> int:

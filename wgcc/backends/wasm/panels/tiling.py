@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from wgcc.backends.wasm.panels.micro_kernel import COLUMNS, ROWS, SPREAD
+from wgcc.ir.places import ceil_div
 
 # Words of scratch memory that a block of the right operand may take: it should stay in the cache.
 MOST_PACKED = 1 << 17
@@ -32,11 +33,11 @@ class Tiling:
     @property
     def tiles(self) -> int:
         """How many blocks of rows there are."""
-        return -(-self.rows // ROWS)
+        return ceil_div(self.rows, ROWS)
 
     @property
     def blocks(self) -> int:
-        return -(-self.columns // self.block)
+        return ceil_div(self.columns, self.block)
 
     @property
     def last(self) -> int:
@@ -82,14 +83,14 @@ def tiling_of(constants: Mapping[str, int]) -> Tiling | None:
 def _block(rows: int, columns: int, depth: int) -> int:
     most = max(COLUMNS, MOST_PACKED // depth // COLUMNS * COLUMNS)
     if rows < FEW_ROWS:
-        most = min(most, max(MIN_BLOCK, whole_panels(-(-columns // SHARES))))
-    blocks = -(-whole_panels(columns) // most)
+        most = min(most, max(MIN_BLOCK, whole_panels(ceil_div(columns, SHARES))))
+    blocks = ceil_div(whole_panels(columns), most)
     for count in range(blocks, 2 * blocks):
         if columns % (count * COLUMNS) == 0:
             return columns // count
-    return whole_panels(-(-columns // blocks))
+    return whole_panels(ceil_div(columns, blocks))
 
 
 def whole_panels(columns: int) -> int:
     """In whole panels."""
-    return -(-columns // COLUMNS) * COLUMNS
+    return ceil_div(columns, COLUMNS) * COLUMNS

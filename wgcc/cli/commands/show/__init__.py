@@ -24,7 +24,7 @@ IR_STAGES = ("ir", "hoisted", "grad", "opt", "expanded", "simplified", *PREPARAT
 # Those of `STEPS` of wgcc/schedule/steps.py.
 STEP_STAGES = (
     *("groups", "delayed", "writes", "apart", "kept", "stored", "ordered", "exchange", "loops"),
-    *("lives", "slots"),
+    *("lives", "slots", "kernels"),
 )
 STAGES = ("ast", *IR_STAGES, *STEP_STAGES, "fused", "plan")
 

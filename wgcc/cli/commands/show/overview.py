@@ -9,7 +9,7 @@ from typing import Any
 from wgcc.bundle.plan import all_dispatches, run_count, times_run
 from wgcc.cli.commands.show.subject import Subject
 from wgcc.cli.printing import dispatches, plural, size, table
-from wgcc.ir.places import is_own_state
+from wgcc.ir.places import ceil_div, is_own_state
 
 Plan = Mapping[str, Any]
 
@@ -200,7 +200,7 @@ def _timeline(lives: list[dict[str, Any]], steps: int) -> str:
     """A row for each temporary, a column for each dispatch (or several, in a long entry)."""
     if not lives:
         return "no temporaries"
-    stride = -(-steps // WIDEST_TIMELINE)
+    stride = ceil_div(steps, WIDEST_TIMELINE)
     rows = [
         (f"  {life['name']}", size(life["bytes"]), life["buffer"], _bar(life, steps, stride))
         for life in lives
