@@ -275,8 +275,13 @@ def _operands(
                 (left, _span(new.low + b.low, new.high + b.high)),
                 (right, _span(a.low - new.high, a.high - new.low)),
             ]
-        case "*" if a.low >= 0 and b.low > 0:
-            return [(left, Range(0, max(new.high, 0) // b.low))]
+        case "*" if a.low >= 0 and b.low >= 0:
+            sides = ((left, b), (right, a))
+            return [
+                (side, _span(-(-max(new.low, 0) // other.high), max(new.high, 0) // other.low))
+                for side, other in sides
+                if other.low > 0
+            ]
         case "/" if a.low >= 0 and b.low > 0:
             return [(left, Range(max(new.low, 0) * b.low, (new.high + 1) * b.high - 1))]
     return []
