@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wgcc.cli import shell_completion
 from wgcc.cli.data import DataOptions, data_options, say_reading
 from wgcc.cli.options import (
     all_errors_option,
@@ -22,13 +23,12 @@ from wgcc.cli.options import (
     strict_dims_option,
 )
 from wgcc.cli.printing import print_error, say, say_diagnostics, show_json
+from wgcc.cli.source_files import changes
 
 if TYPE_CHECKING:
     from wgcc.compiler import Compiled
     from wgcc.lazy_numpy import Array
     from wgcc_runtime.data.preparation import Data
-
-POLL_SECONDS = 0.3
 
 
 @click.command()
@@ -56,7 +56,10 @@ POLL_SECONDS = 0.3
 @click.option("--title", help="What the page is called, instead of the model's name.")
 @click.option("--labels", metavar="A,B,C", help="Names of the classes, by their ids from 0.")
 @click.option(
-    "--entries", metavar="NAMES", help="Build only these entries: --entries train,predict."
+    "--entries",
+    metavar="NAMES",
+    shell_complete=shell_completion.entries,
+    help="Build only these entries: --entries train,predict.",
 )
 @click.option(
     "--candidates",
@@ -114,7 +117,7 @@ def command(
     _refuse_foreign_folder(output, options["force"])
     if not watch:
         ctx.exit(_try_build(model_file, output, all_errors, as_json, options))
-    for _ in _changes(model_file.parent):
+    for _ in changes([model_file.parent]):
         _try_build(model_file, output, all_errors, as_json, options)
         say(f"watching {model_file.parent}; press Ctrl-C to stop", style="dim")
 
@@ -214,17 +217,6 @@ def _weights(
     from wgcc.bundle.emit import read_checkpoint
 
     return read_checkpoint(path, compiled.program)
-
-
-def _changes(folder: Path) -> Iterator[None]:
-    """Once now, then whenever a model file of the folder changes."""
-    seen: dict[Path, int] | None = None
-    while True:
-        now = {path: path.stat().st_mtime_ns for path in sorted(folder.rglob("*.wg"))}
-        if now != seen:
-            seen = now
-            yield
-        time.sleep(POLL_SECONDS)
 
 
 ENTRY = "train"

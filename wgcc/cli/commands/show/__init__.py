@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wgcc.backends import printing_backends
+from wgcc.cli import shell_completion
 from wgcc.cli.options import json_option, model_options, strict_dims_option
 from wgcc.cli.printing import show, show_json
 
@@ -51,6 +52,7 @@ STAGES = ("ast", *IR_STAGES, *STEP_STAGES, "fused", "plan")
 @click.option(
     "--kernel",
     metavar="NAME",
+    shell_complete=shell_completion.kernels,
     help="Print the WGSL of a kernel, with its threads, memory, registers and operations per byte.",
 )
 @click.option(
@@ -70,7 +72,12 @@ STAGES = ("ast", *IR_STAGES, *STEP_STAGES, "fused", "plan")
     type=click.Choice(["text", "dot", "svg", "html"]),
     help="Draw the dependencies of kernels or, with --stage, of ops.",
 )
-@click.option("--entry", metavar="NAME", help="Show only this entry.")
+@click.option(
+    "--entry",
+    metavar="NAME",
+    shell_complete=shell_completion.entries,
+    help="Show only this entry.",
+)
 @model_options
 @strict_dims_option
 @json_option
