@@ -162,13 +162,13 @@ def test_a_foreign_journal_moves_nothing_else(both: dict[str, Files], old: Path)
     precious = old.parent / "precious"
     precious.write_text("mine")
     stage = old / ".wgcc-1999999-00000000.tmp"
-    moves = [["../precious", True], ["../precious", False], [str(precious), True],
-             ["notes.txt", False], ["kernels/../../precious", True], [["x"], False], 5,
-             ["README.md", "../../precious"]]  # fmt: skip
-    for journal in (*([move] for move in moves), moves, 7, {"notes.txt": False}):
-        stage.mkdir(exist_ok=True)
-        (stage / "old-0").write_text("theirs")
-        (stage / "moves").write_text(json.dumps(journal))
+    names = ["../precious", str(precious), "notes.txt", "kernels/../../precious", ["x"], 5, None]
+    for journal in (*([name] for name in names), names, 7, {"notes.txt": False}, "README.md"):
+        for part in ("new", "old/kernels"):
+            (stage / part).mkdir(parents=True, exist_ok=True)
+        (stage / "old" / "notes.txt").write_text("theirs")
+        (stage / "old" / "wgcc").symlink_to(old.parent)
+        (stage / "names").write_text(json.dumps(journal))
         replace_folder.recover(old)
         assert not stage.exists() and precious.read_text() == "mine"
         assert content(old) == {**both["old.wg"], **THEIRS}

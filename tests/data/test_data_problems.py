@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from adapters import ROOT
-from wgcc.cli.data_words import ADVICE, message_of
+from wgcc.cli.data import ADVICE, message_of
 from wgcc_runtime.data.problems import DataError, problems, worded
 
 PYTHON = ROOT / "runtime_py" / "wgcc_runtime" / "data"

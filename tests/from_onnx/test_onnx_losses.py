@@ -125,5 +125,5 @@ def test_a_loss_of_what_a_sigmoid_is_of(loss: str, tmp_path: Path) -> None:
         assert float(model.eval(x=x, target=target)["loss"]) < before
     plain = convert_file(path, Wishes(training=Training("head", "mse"))).written.text
     assert (
-        "mse(y, target)" in plain and "predict(x: f32[2, 4]) -> (y: f32[2, 3]) = forward" in plain
+        "mse(y, target)" in plain and "(x: f32[batch, 4]) -> (y: f32[batch, 3]) = forward" in plain
     )

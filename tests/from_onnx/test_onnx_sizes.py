@@ -13,6 +13,8 @@ from onnx import helper, numpy_helper
 
 import wgcc_runtime
 from cli_runs import run
+from wgcc.compiler import read_program
+from wgcc.evaluate import Session
 from wgcc.from_onnx.convert import Wishes, convert_file
 from wgcc.from_onnx.size_expressions import Expression, explain, fill, form_of, skeleton
 from wgcc.syntax import ast
@@ -270,7 +272,42 @@ def test_halved_sizes_are_no_sums(tmp_path: Path) -> None:
     held = {"w": random(2, 3, 3), "batch": np.array([1]), "two": np.array([2])}
     path = saved(tmp_path / "m.onnx", nodes, {"x": (1, [1, 3, "n"])}, held, ["y"])
     text = convert_file(path, Wishes({"n": 8})).written.text
-    assert "dim " not in text
+    assert "dim batch = 1" in text and "n = 8" not in text
+
+
+def rows_alone(path: Path, is_alone: bool) -> Path:
+    """Shapes are stated for one row; rows that are not alone are normalised together."""
+    nodes = [
+        node("MatMul", ["x", "w"], ["a"]),
+        node("Reshape", ["a", "heads"], ["b"]),
+        node("Transpose", ["b"], ["c"], perm=[0, 2, 1, 3]),
+        node("Softmax", ["c"], ["d"], axis=-1 if is_alone else 0),
+        node("Reshape", ["d", "joined"], ["e"]),
+        node("MatMul", ["e", "v"], ["f"]),
+        node("Reshape", ["f", "flat"], ["y"]),
+    ]
+    held = {"w": random(6, 8), "v": random(4, 2), "heads": np.array([1, 3, 2, 4]),
+            "joined": np.array([2, 3, 4]), "flat": np.array([1, -1])}  # fmt: skip
+    return saved(path, nodes, {"x": (1, [1, 3, 6])}, held, ["y"])
+
+
+def test_a_batch_that_the_file_fixes_stays_open(tmp_path: Path) -> None:
+    """Each of many rows gives what the file gives for one."""
+    path = rows_alone(tmp_path / "m.onnx", True)
+    found = convert_file(path, Wishes())
+    text = found.written.text
+    assert "dim batch = 1" in text and "f32[batch, 3, 6]) -> (y: f32[batch, 12])" in text
+    (tmp_path / "m.wg").write_text(text)
+    rows, session = random(5, 3, 6), onnxruntime.InferenceSession(str(path))
+    wanted = np.concatenate([session.run(None, {"x": row[None]})[0] for row in rows])
+    program = read_program(tmp_path / "m.wg", sizes={"batch": 5})[1]
+    results = Session(program, found.written.weights).call("predict", {"x": rows})
+    np.testing.assert_allclose(results["y"], wanted, atol=1e-5)
+
+
+def test_a_fixed_batch_whose_rows_mix_stays_a_number(tmp_path: Path) -> None:
+    path = rows_alone(tmp_path / "m.onnx", False)
+    assert "dim " not in convert_file(path, Wishes()).written.text
 
 
 def test_a_part_that_changes_only_at_far_sizes(tmp_path: Path) -> None:

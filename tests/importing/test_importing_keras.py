@@ -16,7 +16,7 @@ from safetensors.numpy import load_file
 from cli_runs import run
 from test_importing_layers import CLOSE, FOLDER, Capture, outputs
 from wgcc.errors import WgError
-from wgcc.importing.keras_weights import read_keras
+from wgcc.importing.keras import read_keras
 
 KERAS = FOLDER / "keras"
 Fault = Callable[[Any, Path], Any]

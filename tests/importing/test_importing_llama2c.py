@@ -12,8 +12,8 @@ from safetensors.numpy import load_file, save_file
 from cli_runs import run
 from test_importing_layers import Arrays, Capture, outputs
 from wgcc.errors import WgError
-from wgcc.importing.joined import join_attention
 from wgcc.importing.llama2c import read_llama2c
+from wgcc.importing.propose import join_attention
 
 DIM, HIDDEN, LAYERS, HEADS, KV, VOCAB, LENGTH = SIZES = (16, 24, 2, 4, 2, 12, 7)
 HEAD = DIM // HEADS

@@ -18,7 +18,7 @@ from adapters import ROOT
 from cli_runs import run
 from test_importing_layers import CLOSE, FOLDER, Arrays, Capture, imported, outputs, random
 from wgcc.errors import WgError
-from wgcc.importing.toml_rules import read_rules
+from wgcc.importing.map_toml import read_rules
 from wgcc.importing.transforms import gate_places, read_transform
 from wgcc.importing.weight_files import read_weights
 

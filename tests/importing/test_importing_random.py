@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 
 from wgcc.compiler import read_program
-from wgcc.importing.convert import own_tensors
 from wgcc.importing.matching import NAME, ORDER
 from wgcc.importing.propose import Model, Pair, propose
 from wgcc.importing.transforms import Shape
 from wgcc.importing.uses import uses
+from wgcc.importing.weight_files import own_tensors
 
 # No two mean the same.
 WORDS = [

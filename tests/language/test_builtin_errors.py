@@ -128,7 +128,7 @@ tile(m, k) | k | WG0401 | `counts` must be a whole number known at compile time,
 roll(m, (1, 2), axis = B) | (1, 2) | WG0415 | `roll` needs one shift for each axis, but there are 2 for 1
 roll(m, k, axis = B) | k | WG0401 | `shift` must be a whole number known at compile time, but this is a scalar i32
 flip(m, axis = D) | D | WG0408 | f32[B, C] has no axis `D` | give the position instead, e.g. `axis = -1`
-pad(m, 1, mode = "reflekt") | "reflekt" | WG0209 | unknown `mode` "reflekt"; there are "constant", "reflect", "replicate", "circular" | did you mean "reflect"?
+pad(m, 1, mode = "reflekt") | "reflekt" | WG0209 | `mode` must be one of "constant", "reflect", "replicate", "circular", but this is "reflekt" | did you mean "reflect"?
 pad(m, (1, 2, 3)) | (1, 2, 3) | WG0415 | `width` has two numbers for each axis, the last axis first, but these are 3 for f32[B, C]
 pad(m, (1, 2, 3, 4), axis = 0) | (1, 2, 3, 4) | WG0415 | with `axis`, `width` is one number or two (before, after), not 4
 pad(m, 3, axis = B, mode = "reflect") | 3 | WG0503 | "reflect" can add at most 2 elements to an axis of B = 3, not 3
@@ -178,8 +178,8 @@ atan2(i, m) | i | WG0501 | `y` must be floats, but this is i32[B] | convert it: 
 round(i) | i | WG0501 | `round` works on floats, but this is i32[B] | convert it: `f32(i)`
 rms_norm(m, r) | r | WG0406 | rms_norm: `g` must be as long as the last axis of `x`, C = 4
 dropout(m, 1.0) | 1.0 | WG0503 | the dropout rate must be at least 0 and below 1, but it is 1
-mse(m, v) | mse(m, v) | WG0419 | `mse` compares tensors of one shape, but these are f32[B, C] and f32[C]
-mse(m, h) | h | WG0501 | `target` must be f32, but this is f16[B, C] | convert it: `f32(h)`
+mse(m, v) | v | WG0406 | argument `target` of `mse`: its axes [C] differ from [B, C] of an earlier argument
+mse(m, h) | h | WG0501 | argument `target` of `mse` must be f32, but this is f16[B, C] | convert it: `f32(h)`
 cross_entropy(m, r) | r | WG0501 | `labels` must be class numbers (i32), but this is f32[B]
 cross_entropy(x, i) | cross_entropy(x, i) | WG0419 | cross_entropy: `labels` must have the shape of `logits` without the last axis
 cross_entropy(m, i, smoothing = 1.0) | 1.0 | WG0503 | `smoothing` must be at least 0 and below 1, but it is 1
@@ -194,7 +194,7 @@ attention(m, m, m) | m | WG0415 | attention: `q` is [.., heads, rows, head size]
 attention(x, x[.., 1 :], x) | attention(x, x[.., 1 :], x) | WG0418 | attention: the head sizes of q and k differ, C = 4 against C - 1 = 3
 attention(x, concat([x, x[0 : 1]], axis = 0), concat([x, x[0 : 1]], axis = 0)) | attention(x, concat([x, x[0 : 1]], axis = 0), concat([x, x[0 : 1]], axis = 0)) | WG0418 | attention: A = 2 query heads cannot share A + 1 = 3 key/value heads evenly
 selective_scan(x, x, m, x, x) | selective_scan(x, x, m, x, x) | WG0418 | selective_scan: u f32[A, B, C], dt f32[A, B, C], a f32[B, C], b f32[A, B, C], c f32[A, B, C] do not fit together
-selective_scan(x, x, transpose(x[0]), x[.., : 3], x[.., : 3], hold = "linear") | "linear" | WG0209 | unknown `hold` "linear"; there are "euler", "zero_order"
+selective_scan(x, x, transpose(x[0]), x[.., : 3], x[.., : 3], hold = "linear") | "linear" | WG0209 | `hold` must be one of "euler", "zero_order", but this is "linear"
 fft(r) | fft(r) | WG0417 | Fourier transforms need a power of two, but this axis has B = 3 | pad it with zeros, to 4
 ifft(v, m) | ifft(v, m) | WG0419 | real and imaginary parts have one shape, but these are f32[C] and f32[B, C]
 sample(s) | s | WG0415 | `logits` needs an axis of classes, but this is a scalar f32
@@ -211,7 +211,7 @@ arange(1999999999) | arange(1999999999) | WG0422 | i32[1999999999] has 1,999,999
 elu(i) | i | WG0501 | `x` must be floats, but this is i32[B] | convert it: `f32(i)`
 elu(m, alpha = s) | s | WG0503 | `alpha` must be a number known at compile time, but this is a scalar f32
 prelu(m, r) | r | WG0406 | prelu: `a` is one slope or one for each feature of f32[B, C]
-glu(m, axis = B) | m | WG0402 | `glu` splits an axis in two, but this one is B = 3
+glu(m, axis = B) | glu(m, axis = B) | WG0402 | B = 3 cannot be split into 2 equal parts
 conv1d(x, zeros(f32[2, 5, 2])) | conv1d(x, zeros(f32[2, 5, 2])) | WG0406 | conv1d: the input has C = 4 channels, the kernel expects 5
 conv1d(x, zeros(f32[2, 4, 2]), stride = (1, 2)) | (1, 2) | WG0415 | `stride` takes one number, but 2 are given
 conv3d(p, w) | p | WG0415 | `x` must have 5 axes, but this is f32[A, 8, 8, B]
@@ -224,16 +224,16 @@ max_pool1d(x, 3, pad = 2) | 2 | WG0417 | `pad` may be half of the kernel, 1, but
 avg_pool3d(p, 2) | p | WG0415 | `x` must have 5 axes, but this is f32[A, 8, 8, B]
 max_pool2d(p, 2, return_indices = 1) | 1 | WG0209 | `return_indices` must be `true` or `false`, but this is the number 1
 bce(m, v) | bce(m, v) | WG0419 | `bce` compares tensors of one shape, but these are f32[B, C] and f32[C]
-kl_div(m, m, reduction = "maen") | "maen" | WG0209 | unknown `reduction` "maen"; there are "mean", "batchmean", "sum", "none" | did you mean "mean"?
-kl_div(m, m, reduction = 1) | 1 | WG0209 | `reduction` must be one of "mean", "batchmean", "sum", "none", but this is the number 1
+kl_div(m, m, reduction = "maen") | "maen" | WG0209 | argument `reduction` of `kl_div` must be one of "mean", "batchmean", "sum", "none", but this is "maen" | did you mean "mean"?
+kl_div(m, m, reduction = 1) | 1 | WG0209 | argument `reduction` of `kl_div` must be one of "mean", "batchmean", "sum", "none", but this is the number 1
 nll(m, r) | r | WG0501 | `labels` must be class numbers (i32), but this is f32[B]
 nll(x, i) | nll(x, i) | WG0419 | nll: `labels` must have the shape of `log_probs` without the last axis
-triplet(m, m, v) | triplet(m, m, v) | WG0419 | `triplet` compares tensors of one shape, but these are f32[B, C] and f32[C]
-triplet(m, m, m, margin = -1.0) | -1.0 | WG0503 | `margin` must be positive, but it is -1
-hinge(i, i) | i | WG0501 | `prediction` must be floats, but this is i32[B] | convert it: `f32(i)`
+triplet(m, m, v) | v | WG0406 | argument `negative` of `triplet`: its leading axes [] differ from [B] of an earlier argument
+triplet(m, m, m, margin = -1.0) | -1.0 | WG0403 | `margin` must be positive
+hinge(i, i) | i | WG0501 | argument `prediction` of `hinge` must be floats, but this is i32[B] | convert it: `f32(i)`
 cosine_similarity(m, r) | cosine_similarity(m, r) | WG0411 | `cosine_similarity`: the shapes cannot be broadcast | to align it with the axes [B] write `r[:, new]`
 resize(m, 4) | m | WG0415 | `x` must be [N, size …, C] with 1 to 3 axes in between, but this is f32[B, C]
-resize(p, (4, 4), "linear") | "linear" | WG0209 | unknown `mode` "linear"; there are "nearest", "bilinear", "bicubic"
+resize(p, (4, 4), "linear") | "linear" | WG0209 | `mode` must be one of "nearest", "bilinear", "bicubic", but this is "linear"
 resize(p, (4, 4), align_corners = true) | true | WG0503 | `align_corners` is for bilinear and bicubic; the nearest pixel has no corners
 resize(p, 0) | 0 | WG0503 | `size` must be at least 1, but it is 0
 resize(p, 32000) | resize(p, 32000) | WG0422 | f32[A, 32000, 32000, B] has 6,144,000,000 values, too many for one GPU buffer

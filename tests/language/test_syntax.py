@@ -35,7 +35,7 @@ const c: f32 = 0.5
 
 /// A layer.
 /// Second line.
-layer Net[D, E](n: dim = 2, act: fn = relu) {
+layer Net[D, E](n: dim = 2, act: fn = relu, norm: "pre" or "post" = "pre") {
   frozen param w: f32[D, E] ~ normal(0.0, 0.02) when n > 1
   param v: f32[..] = 0.0
   state s: i32 = i32(0)

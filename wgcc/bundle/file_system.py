@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from wgcc_runtime.replace_file import sync_folder
 
@@ -21,16 +22,12 @@ def exchange(one: Path, other: Path) -> bool:
 
     Returns whether it was done: some systems cannot, and a mount point can be moved on none.
     """
-    if sys.platform not in ("linux", "darwin"):
-        return False
-    library = ctypes.CDLL(None, use_errno=True)
     first, second = os.fsencode(one), os.fsencode(other)
-    try:
-        if sys.platform == "darwin":
-            return bool(library.renamex_np(first, second, SWAP) == 0)
-        return bool(library.renameat2(HERE, first, HERE, second, SWAP) == 0)
-    except AttributeError:  # an older C library
-        return False
+    calls: dict[str, tuple[Any, ...]] = {
+        "linux": ("renameat2", HERE, first, HERE, second, SWAP),
+        "darwin": ("renamex_np", first, second, SWAP),
+    }
+    return sys.platform in calls and _call(*calls[sys.platform]) == 0
 
 
 def flush(folder: Path, names: Iterable[str]) -> None:
@@ -51,12 +48,15 @@ def flush(folder: Path, names: Iterable[str]) -> None:
 def _flush_at_once(folder: Path) -> bool:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        library = ctypes.CDLL(None, use_errno=True)
-        if library.syncfs(descriptor) == 0:
-            return True
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), str(folder))
-    except AttributeError:  # an older C library
-        return False
+        result = _call("syncfs", descriptor)
+        if result not in (0, None):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(folder))
+        return result == 0
     finally:
         os.close(descriptor)
+
+
+def _call(name: str, *arguments: Any) -> int | None:
+    """The result of a function of the C library; None if an older one lacks it."""
+    function = getattr(ctypes.CDLL(None, use_errno=True), name, None)
+    return None if function is None else int(function(*arguments))

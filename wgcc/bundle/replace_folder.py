@@ -1,8 +1,9 @@
 """Replaces files of a folder at once: a new folder (the stage) is written beside it and swapped in.
 
 A process that dies at any moment leaves the complete old or the complete new folder. Where a folder
-cannot be swapped (a mount point, the working folder, no hard links), files are moved one by one;
-between two moves the folder holds a mixture, which the next build undoes by the stage's journal.
+cannot be swapped (a mount point, the working folder, no hard links), old files are moved into a
+stage inside it and new ones out of that, one by one. Between two moves the folder holds a mixture;
+a move that fails is undone with all others at once, and after a process died by the next build.
 """
 
 from __future__ import annotations
@@ -28,11 +29,8 @@ from wgcc_runtime.replace_file import is_left_behind, sync_folder
 # File systems allow 255 bytes; the rest is for the suffix that marks a stage.
 LONGEST_LABEL = 200
 _MARK = r"wgcc-(\d+)-[0-9a-f]{8}"
-# A stage inside the folder has new files and a journal; old files are `old-0`, `old-1`, …
-NEW, JOURNAL = "new", "moves"
-
-# The name of a file or folder that is put in place, and whether that name was taken before.
-Move = tuple[str, bool]
+# Folders of a stage inside the folder, and its list of all new files.
+NEW, OLD, JOURNAL = "new", "old", "names"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +76,14 @@ def replace_files(
 def recover(folder: Path) -> None:
     """Repairs what a process left behind that died while it replaced files."""
     folder = _place(folder)
-    beside = re.compile(rf"\.{re.escape(_label(folder))}\.{_MARK}\.(tmp|old)")
-    inside = re.compile(rf"\.{_MARK}\.(tmp)")
+    beside, inside = rf"\.{re.escape(_label(folder))}\.{_MARK}\.(tmp|old)", rf"\.{_MARK}\.(tmp)"
     for place, pattern in ((folder.parent, beside), (folder, inside)):
         for path in sorted(place.iterdir()) if place.is_dir() else ():
-            match = pattern.fullmatch(path.name)
-            if match is None or not is_left_behind(path, match[1]):
+            match = re.fullmatch(pattern, path.name)
+            if match is None or path.is_symlink() or not is_left_behind(path, match[1]):
                 continue
             if place == folder:
-                _undo(folder, path, _read_journal(path))
+                _undo(folder, path)
             if match[2] == "old" and not os.path.lexists(folder):
                 os.rename(path, folder)
             else:
@@ -228,84 +225,76 @@ def _move_each(change: Replacement) -> None:
         for name, content in new.items():
             (stage / NEW / name).parent.mkdir(parents=True, exist_ok=True)
             _write(stage / NEW / name, content)
-        # The plan is replaced last, so that a mixture of two bundles never looks like a bundle.
-        moves = _moves(folder, sorted(new, key="plan.json".__eq__), change.gone())
-        (stage / JOURNAL).write_text(json.dumps(moves), encoding="utf-8")
+        (stage / JOURNAL).write_text(json.dumps([*new]), encoding="utf-8")
         flush(stage, [JOURNAL, *(f"{NEW}/{name}" for name in new)])
+        # The plan is replaced last, so that a mixture of two bundles never looks like a bundle.
+        order = sorted([*change.gone(), *new], key="plan.json".__eq__)
         with held():
-            _make(folder, stage, moves)
+            try:
+                for name in order:
+                    _move(folder, stage, name)
+            except BaseException:
+                _undo(folder, stage)
+                raise
             # A process that dies while it removes the stage has nothing to undo.
-            with contextlib.suppress(OSError):
-                (stage / JOURNAL).unlink()
-            for parent in {PurePosixPath(name).parent for name in change.gone()}:
-                with contextlib.suppress(OSError):  # the user may have files there
-                    (folder / parent).rmdir()
+            _forget(stage)
+            _remove_empty(folder, change.gone())
     finally:
         shutil.rmtree(stage, ignore_errors=True)
     sync_folder(folder)
 
 
-def _moves(folder: Path, new: Sequence[str], gone: Sequence[str]) -> list[Move]:
-    """All moves in order: links that stand for folders and folders to make, then files."""
-    moves: dict[str, bool] = {}
-    for name in (*new, *gone):
-        path = PurePosixPath(name)
-        for part in (*reversed(path.parents[:-1]), path):
-            is_there = os.path.lexists(folder / part)
-            is_link = (folder / part).is_symlink()
-            if part == path or is_link or (name in new and not is_there):
-                is_below = any(str(parent) in moves for parent in part.parents)
-                moves.setdefault(str(part), is_there and not is_below)
-    return [(name, was) for name, was in moves.items() if was or name not in gone]
+def _move(folder: Path, stage: Path, name: str) -> None:
+    """Moves the old file into the stage, if there is one, and the new one out of it."""
+    parent, path = str(PurePosixPath(name).parent), folder / name
+    # A link that stands for a folder is replaced, too.
+    old = parent if (folder / parent).is_symlink() else name if os.path.lexists(path) else ""
+    if old:
+        (stage / OLD / old).parent.mkdir(parents=True, exist_ok=True)
+        os.rename(folder / old, stage / OLD / old)
+    if (stage / NEW / name).is_file():
+        path.parent.mkdir(exist_ok=True)
+        os.rename(stage / NEW / name, path)
 
 
-def _make(folder: Path, stage: Path, moves: Sequence[Move]) -> None:
+def _undo(folder: Path, stage: Path) -> None:
+    """Moves all back; what is in its old place already stays there, so it can be repeated.
+
+    The folder may come from an untrusted source: only names that a build could write are moved.
+    """
     try:
-        for number, (name, is_there) in enumerate(moves):
-            path, source = folder / name, stage / NEW / name
-            if is_there:
-                _set_aside(path, stage / f"old-{number}", is_replaced=source.is_file())
-            if source.is_dir():
-                path.mkdir()
-            elif source.exists():
-                os.replace(source, path)
-    except BaseException:
-        _undo(folder, stage, moves)
-        raise
+        journal = json.loads((stage / JOURNAL).read_text(encoding="utf-8"))
+        names = [name for name in journal if is_own_name(name)]
+    except (OSError, ValueError, TypeError, RecursionError):
+        return
+    for name in names:
+        if not os.path.lexists(stage / NEW / name):
+            _move_back(folder, name, stage, f"{NEW}/{name}")
+    _remove_empty(folder, names)
+    for path in (stage / OLD).rglob("*"):
+        name = path.relative_to(stage / OLD).as_posix()
+        if is_own_name(name) and (path.is_symlink() or not path.is_dir()):
+            (folder / name).parent.mkdir(exist_ok=True)
+            _move_back(stage, f"{OLD}/{name}", folder, name)
+    _forget(stage)
 
 
-def _set_aside(path: Path, old: Path, is_replaced: bool) -> None:
-    """Moves an old file away; if a new one replaces it, its place is never empty meanwhile."""
-    if is_replaced and not path.is_symlink():
-        with contextlib.suppress(OSError):  # there may be no hard links here
-            os.link(path, old)
-            return
-    os.rename(path, old)
-
-
-def _undo(folder: Path, stage: Path, moves: Sequence[Move]) -> None:
-    for number, (name, was_there) in reversed([*enumerate(moves)]):
-        path, old = folder / name, stage / f"old-{number}"
-        is_made = os.path.lexists(old) if was_there else not (stage / NEW / name).is_file()
-        if not is_made or path.parent.is_symlink():
-            continue
+def _move_back(source: Path, name: str, target: Path, new: str) -> None:
+    links = [(source / parent).is_symlink() for parent in PurePosixPath(name).parents]
+    links += [(target / parent).is_symlink() for parent in PurePosixPath(new).parents]
+    if not any(links):
         with contextlib.suppress(OSError):
-            if path.is_dir() and not path.is_symlink():
-                path.rmdir()
-            elif not was_there:
-                path.unlink()
-            if was_there:
-                os.replace(old, path)
+            os.rename(source / name, target / new)
 
 
-def _read_journal(stage: Path) -> list[Move]:
-    """Only names that a build could write: the folder may come from an untrusted source."""
-    try:
-        moves = json.loads((stage / JOURNAL).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return []
-    is_valid = isinstance(moves, list) and all(
-        isinstance(m, list) and len(m) == 2 and is_own_name(m[0]) and type(m[1]) is bool
-        for m in moves
-    )
-    return [(name, was_there) for name, was_there in moves] if is_valid else []
+def _forget(stage: Path) -> None:
+    """Without its list of new files, nothing of a stage is moved back."""
+    with contextlib.suppress(OSError):
+        (stage / JOURNAL).unlink()
+
+
+def _remove_empty(folder: Path, names: Sequence[str]) -> None:
+    """Removes folders of these files, unless there are other files in them."""
+    for parent in {PurePosixPath(name).parent for name in names if "/" in name}:
+        with contextlib.suppress(OSError):
+            (folder / parent).rmdir()

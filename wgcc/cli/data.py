@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import math
+import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +18,7 @@ from wgcc.cli.printing import plural, say
 
 if TYPE_CHECKING:
     from wgcc_runtime.data.preparation import Data
-
+    from wgcc_runtime.data.problems import DataError
 
 # What messages call the file. Without a suffix it is read as a table, or as text by text models.
 NAME = "standard-input"
@@ -88,7 +89,6 @@ class DataOptions:
 
     def read(self, path: Path, model: Any, entry: str = "train", **more: Any) -> Data:
         """Reads a file for a model or a plan. Errors advise which options decide."""
-        from wgcc.cli.data_words import message_of
         from wgcc_runtime.data.problems import DataError
         from wgcc_runtime.data.read import read_data
         from wgcc_runtime.errors import WgccError
@@ -209,3 +209,35 @@ def _numbers(
             raise click.BadParameter(text, ctx, param)
         found[name] = int(number) if number.is_integer() else number
     return found
+
+
+_DECIMAL = ": give --decimal , or --decimal ."
+# By problem, as in tables/data_problems.json; for others the runtime's own advice is said.
+ADVICE = {
+    "mixed-decimals": _DECIMAL,
+    "thousands": _DECIMAL,
+    "columns-left": ". Choose them with --columns",
+    "which-target": " Give --target NAME; there are: {columns}",
+    "no-value": ": give --value {input}=NUMBER",
+    "names-in-columns": ": choose its columns with --columns {words}",
+    "names-in-target": ": choose another column with --target NAME",
+    "unknown-character": ": leave them out with --unknown drop",
+}
+
+
+def message_of(error: DataError) -> str:
+    """The message of an error with advice for the command line."""
+    if error.problem not in ADVICE:
+        return error.message
+    words = pasted(error.values["numbers"]) if error.values.get("numbers") else "NAMES"
+    return error.worded(ADVICE[error.problem].replace("{words}", words))
+
+
+def pasted(names: Sequence[str]) -> str:
+    """`a,"b, c"` as one word of a command line, as `--columns` takes it: it can be pasted."""
+    return shlex.quote(",".join(map(_field, names)))
+
+
+def _field(name: str) -> str:
+    is_plain = "," not in name and '"' not in name
+    return name if is_plain else '"' + name.replace('"', '""') + '"'

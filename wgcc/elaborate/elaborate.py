@@ -106,6 +106,7 @@ def load(
     context.value = partial(value_of, context)
     context.call = partial(call, context)
     loader = Loader(context, sizes)
+    context.built_in = loader.built_in
     file = loader.load_root(root if isinstance(root, Source) else Path(root))
     _refuse_unused_sizes(loader, file)
     return context, loader, file

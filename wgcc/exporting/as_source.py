@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 from wgcc.elaborate.builtins import BUILTINS
 from wgcc.errors import WgError
 from wgcc.evaluate import from_words
-from wgcc.exporting.written_out import written_out
+from wgcc.exporting.compositions import written_out
+from wgcc.exporting.op_table import EXPRESSIONS, REDUCTIONS
 from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ir.program import Program, Tensor
@@ -30,27 +31,7 @@ from wgcc.syntax.templates import NOWHERE, bind, call, filled, identifier, name,
 Rule: TypeAlias = Callable[[Node, "list[ast.Expr]"], ast.Expr]
 # Constants of more elements would not be read by anybody.
 MOST_ELEMENTS = 4096
-# Ops that are called as they are in the language.
-FUNCTIONS = {
-    "tanh": "tanh", "sigmoid": "sigmoid", "relu": "relu", "gelu": "gelu", "silu": "silu",
-    "mish": "mish", "softplus": "softplus", "erf": "erf", "maximum": "maximum",
-    "minimum": "minimum", "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan",
-    "sinh": "sinh", "cosh": "cosh", "atan2": "atan2", "abs": "abs", "sign": "sign",
-    "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "round", "square": "square",
-    "sqrt": "sqrt", "rsqrt": "rsqrt", "exp": "exp", "expm1": "expm1", "log": "log",
-    "log1p": "log1p", "sin": "sin", "cos": "cos", "where": "where",
-}  # fmt: skip
-REDUCTIONS = {
-    "sum": "sum", "max": "max", "min": "min", "prod": "prod", "any": "any", "all": "all",
-    "logsumexp": "logsumexp", "peak": "max",
-}  # fmt: skip
-SIGNS = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%", "pow": "**", "matmul": "@",
-    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-    "logical_and": "and", "logical_or": "or",
-}  # fmt: skip
-ALONG = {"argmax": "argmax", "argmin": "argmin", "cumsum": "cumsum", "softmax": "softmax",
-         "log_softmax": "log_softmax"}  # fmt: skip
+ALONG = ("argmax", "argmin", "cumsum", "softmax", "log_softmax")
 LETTERS = "abcdefghijklmnop"
 
 
@@ -275,16 +256,9 @@ PLAIN: Mapping[str, Callable[[Node], bool]] = {
 
 
 RULES: Mapping[str, Rule] = {
-    **{op: _called(function) for op, function in FUNCTIONS.items()},
-    **{op: _template(f"{{0}} {sign} {{1}}") for op, sign in SIGNS.items()},
-    **{op: _called(function, "axis") for op, function in ALONG.items()},
-    **{op: _reduced(function) for op, function in REDUCTIONS.items()},
-    "neg": _template("-{0}"),
-    "logical_not": _template("not {0}"),
-    "reciprocal": _template("1.0 / {0}"),
-    "is_nan": _called("isnan"),
-    "is_finite": _called("isfinite"),
-    "copy": _template("{0}"),
+    **{op: _template(forms.language) for op, forms in EXPRESSIONS.items() if forms.language},
+    **{op: _called(op, "axis") for op in ALONG},
+    **{op: _reduced(forms.language) for op, forms in REDUCTIONS.items()},
     "roll": _called("roll", "shift", "axis"),
     "argsort": lambda node, operands: call(
         "argsort",
@@ -296,7 +270,6 @@ RULES: Mapping[str, Rule] = {
     "rms_norm": _normed("rms_norm"),
     "attention": _attention,
     "conv": _convolved,
-    "stop_grad": _called("stop_grad"),
     "cast": _cast,
     "const": _constant,
     "literal": _constant,
@@ -308,7 +281,6 @@ RULES: Mapping[str, Rule] = {
     "unslice": _padded,
     "flip": _flipped,
     "concat": lambda node, operands: call("concat", operands, axis=int(node.attrs["axis"])),
-    "gather": _template("{0}[{1}]"),
     "take_along": lambda node, operands: call(
         "take_along_axis", *operands, axis=int(node.attrs["axis"])
     ),

@@ -1,20 +1,24 @@
-"""Ops that other formats do not have, from ops that they do.
+"""Entries as exporters need them: gradients computed, and ops that other formats lack taken apart.
 
-Kernels compute these faster or more precisely in one piece; here only the numbers count.
+Kernels compute these ops faster or more precisely in one piece; here only the numbers count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from math import pi
 from typing import TypeAlias
 
 from wgcc.ir.graph import Builder, Graph, Node, TensorType, Value
+from wgcc.lazy_numpy import Array, np
+from wgcc.ops import OPS
 from wgcc.ops.attention_grad import ordinary_attention
 from wgcc.ops.formula import Term
 from wgcc.ops.ordering import HIDDEN
 from wgcc.ops.softmax import LEAST_LOG
-from wgcc.passes.rewrite import Parts
+from wgcc.passes.autograd import autograd
+from wgcc.passes.rewrite import Parts, composite, expand, prune
 
 # Below this, (exp(x) - 1) / x is computed by its series.
 _NEAR_ZERO = 0.25
@@ -231,3 +235,32 @@ COMPOSITIONS: dict[str, Parts] = {
     "window": window,
     "window_update": window_update,
 }
+
+
+def window_places(node: Node) -> Iterator[tuple[int, int, Array]]:
+    """An axis of pixels or windows, that of its kernel, and the numbers of elements to read.
+
+    Elements [before, kernel] are numbered from 1; 0 is a zero. The op's own reference says which
+    are read, and one axis does not depend on another.
+    """
+    shape = node.inputs[0].shape
+    rank = (len(shape) - 2) // 2
+    for place in range(rank):
+        axis, kernel = 1 + place, 1 + rank + place
+        size = shape[axis], shape[kernel]
+        numbers = np.arange(1, size[0] * size[1] + 1).reshape(1, *size, 1)
+        own = {key: (values[place],) for key, values in node.attrs.items()}
+        found = np.asarray(OPS[node.op].reference(numbers, **own))
+        yield axis, kernel, found.reshape(found.shape[1:3])
+
+
+def written_out(graph: Graph, has_rule: Callable[[Node], bool]) -> Graph:
+    """`has_rule`: whether the exporter writes a node itself. What nothing expresses stays."""
+
+    def parts_of(node: Node) -> Parts | None:
+        if has_rule(node):
+            return None
+        return COMPOSITIONS.get(node.op) or OPS[node.op].ordinary or composite(node)
+
+    unguarded = replace(graph, range_flag=None)  # exported entries do not report wrong ids
+    return prune(expand(autograd(unguarded), parts_of))

@@ -12,12 +12,21 @@ from typing import Any
 from wgcc.elaborate.builtins import BUILTINS
 from wgcc.errors import WgError
 from wgcc.files import data_dir
-from wgcc.from_onnx.inputs import any_floats, fix_sizes, fixed_arrays, open_sizes, resized
+from wgcc.from_onnx.inputs import (
+    BATCH,
+    OpenSize,
+    any_floats,
+    fix_sizes,
+    fixed_arrays,
+    fixed_batch,
+    open_sizes,
+    resized,
+)
 from wgcc.from_onnx.model_file import read_model
 from wgcc.from_onnx.names import one_line, word
 from wgcc.from_onnx.original import HIDDEN_NOISE, feed_noise, run_onnx
 from wgcc.from_onnx.problems import CannotImport, NotImportable
-from wgcc.from_onnx.symbolic import is_accepted, open_program
+from wgcc.from_onnx.symbolic import accepted, open_program
 from wgcc.from_onnx.trace import trace
 from wgcc.from_onnx.training_options import Classes, Training, change_classes
 from wgcc.from_onnx.values import Traced
@@ -127,6 +136,8 @@ def _converted(model: Any, file: str, wishes: Wishes, drawn: Any = None) -> Conv
     for name, numbers in wishes.numbers.items():
         values = ", ".join(map(str, numbers))
         traced.notes.append(f"the input `{one_line(name)}` is fixed: {values}")
+    batch = _batch(model, traced, open_axes)
+    given |= {size.name: size.dim.dim_value for size in batch}
     titles = _size_titles(model, given)
     heading = _heading(file, traced, frozenset(titles.values()))
     written = write_model(traced, heading, standard_names(), wishes.training)
@@ -134,14 +145,25 @@ def _converted(model: Any, file: str, wishes: Wishes, drawn: Any = None) -> Conv
     def draft(sizes: Mapping[str, int]) -> Written | None:
         """The program for other sizes."""
         try:
-            with resized(open_axes, {name: sizes[title] for name, title in titles.items()}):
-                other = _traced(model, file, wishes, fixed)
+            by_name = {name: sizes[title] for name, title in titles.items()}
+            with resized([*open_axes, *batch], by_name):
+                rows = (given[BATCH], by_name[BATCH]) if batch else None
+                other = _traced(model, file, wishes, fixed, rows)
             return write_model(other, heading, standard_names(), wishes.training)
         except (WgError, CannotImport):
             return None
 
-    opened = open_program(draft, {titles[name]: size for name, size in given.items()})
+    sizes = {titles[name]: size for name, size in given.items()}
+    opened = open_program(draft, sizes, titles[BATCH] if batch else "")
     return Converted(opened or written, traced, model, fixed, classes=classes)
+
+
+def _batch(model: Any, traced: Traced, open_axes: Sequence[OpenSize]) -> list[OpenSize]:
+    """Axes that have the rows of a model for a fixed number of them."""
+    if any(size.axis == 0 or size.name == BATCH for size in open_axes):
+        return []
+    inputs = {name: value.shape for name, value in traced.inputs.items()}
+    return fixed_batch(model, inputs, [value.shape for value in traced.outputs.values()])
 
 
 def _check_any_floats(traced: Traced, names: Collection[str]) -> None:
@@ -154,8 +176,14 @@ def _check_any_floats(traced: Traced, names: Collection[str]) -> None:
             )
 
 
-def _traced(model: Any, file: str, wishes: Wishes, fixed: Mapping[str, Array]) -> Traced:
-    traced, problems = trace(model, fixed, wishes.keeps_batch_norm)
+def _traced(
+    model: Any,
+    file: str,
+    wishes: Wishes,
+    fixed: Mapping[str, Array],
+    rows: tuple[int, int] | None = None,
+) -> Traced:
+    traced, problems = trace(model, fixed, wishes.keeps_batch_norm, rows)
     fixed_shape = next((item for item in problems if "it reshapes" in item.reason), None)
     if wishes.classes and fixed_shape:
         raise WgError(
@@ -187,7 +215,7 @@ def _works(model: Any, file: str, wishes: Wishes, fixed: Mapping[str, Array]) ->
         return False
     shapes = {name: np.shape(array) for name, array in outputs.items()}
     has_shapes = all(value.shape == shapes[name] for name, value in traced.outputs.items())
-    return has_shapes and is_accepted(text, {})
+    return has_shapes and accepted(text, {}) is not None
 
 
 def _size_titles(model: Any, given: Mapping[str, int]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -13,12 +13,15 @@ from typing import Any
 
 from wgcc.errors import WgError
 from wgcc.from_onnx.names import word
+from wgcc.from_onnx.values import Shape
 from wgcc.lazy_numpy import Array, np
 from wgcc.spelling import did_you_mean
 
 # Numbers that are tried for sizes that are not given, in models of at most so many nodes.
 LIKELY = (1, 2, 4, 8, 16, 32, 64, 100, 128, 224, 256, 320, 512, 640, 1024)
 MOST_TRIED_NODES = 2000
+# What the first axis of all inputs is called, if the file has no name for it.
+BATCH = "batch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,21 @@ def open_sizes(model: Any) -> list[OpenSize]:
                 names[key] = _unique(word(key), set(names.values()))
             found.append(OpenSize(port.name, axis, names[key], title, dim, axis == len(dims) - 1))
     return found
+
+
+def fixed_batch(
+    model: Any, inputs: Mapping[str, Shape], outputs: Iterable[Shape]
+) -> list[OpenSize]:
+    """The first axes of all inputs, if these and those of the outputs have one size; else none.
+
+    The file states a number there, which `wgcc build --set batch=5` may change. A graph without
+    weights is no model of rows.
+    """
+    sizes = {shape[:1] for shape in (*inputs.values(), *outputs)}
+    if len(sizes) != 1 or () in sizes or not model.graph.initializer:
+        return []
+    dims = {port.name: port.type.tensor_type.shape.dim for port in model.graph.input}
+    return [OpenSize(name, 0, BATCH, "", dims[name][0], False) for name in inputs]
 
 
 def _unique(name: str, taken: set[str]) -> str:

@@ -28,6 +28,7 @@ from wgcc.from_onnx.size_expressions import (
     skeleton,
 )
 from wgcc.from_onnx.writing.model import Written
+from wgcc.ir.program import Program
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast, templates
 from wgcc.syntax.templates import NOWHERE, identifier
@@ -41,17 +42,20 @@ MOST_SIZES = 6
 MOST_BYTES = 1 << 30
 
 
-def open_program(draft: Draft, sizes: Sizes) -> Written | None:
-    """The program with `dim` for as many sizes as can stay open; None if none can."""
+def open_program(draft: Draft, sizes: Sizes, rows: str = "") -> Written | None:
+    """The program with `dim` for as many sizes as can stay open; None if none can.
+
+    The size called `rows` stays open only where each row is computed alone.
+    """
     names = tuple(sizes)
     if not names or len(names) > MOST_SIZES:
         return None
-    found = _attempt(draft, sizes, names)
+    found = _attempt(draft, sizes, names, rows)
     if found is not None or len(names) == 1:
         return found
-    alone = {name: _attempt(draft, sizes, (name,)) for name in names}
+    alone = {name: _attempt(draft, sizes, (name,), rows) for name in names}
     kept = tuple(name for name in names if alone[name] is not None)
-    together = _attempt(draft, sizes, kept) if 1 < len(kept) < len(names) else None
+    together = _attempt(draft, sizes, kept, rows) if 1 < len(kept) < len(names) else None
     return together or (alone[kept[0]] if kept else None)
 
 
@@ -64,8 +68,9 @@ class Sample:
     skeleton: Skeleton
 
 
-def _attempt(draft: Draft, sizes: Sizes, names: Sequence[str]) -> Written | None:
-    plain, samples = draft(sizes), _samples(draft, sizes, names)
+def _attempt(draft: Draft, sizes: Sizes, names: Sequence[str], rows: str) -> Written | None:
+    plain = draft(sizes)
+    samples = _samples(draft, sizes, names) if plain is not None else None
     if samples is None or plain is None:
         return None
     opened = _opened(samples, names)
@@ -76,7 +81,21 @@ def _attempt(draft: Draft, sizes: Sizes, names: Sequence[str]) -> Written | None
     whole = (edition, ast.Dims(NOWHERE, tuple(dims)), *items)
     opened = replace(opened, file=replace(opened.file, items=whole))
     last = {name: samples[-1].sizes[name] for name in names}
-    return opened if all(is_accepted(opened.text, at) for at in ({}, last)) else None
+    programs = [accepted(opened.text, at) for at in ({}, last)]
+    is_open = all(program is not None for program in programs)
+    return opened if is_open and (rows not in names or _has_rows(programs[0], rows)) else None
+
+
+def _has_rows(program: Program | None, size: str) -> bool:
+    """Whether its inputs and outputs have rows, as many as the size says, each computed alone."""
+    rows = program.entries["predict"].entry.rows if program is not None else ()
+    return any(
+        item.decided_by is not None
+        and item.decided_by[0] == size
+        and not item.why
+        and set(item.outputs.values()) == {"rows"}
+        for item in rows
+    )
 
 
 def _samples(draft: Draft, sizes: Sizes, names: Sequence[str]) -> list[Sample] | None:
@@ -280,13 +299,12 @@ def _beginning(function: ast.Function, computed: Mapping[str, ast.Bind]) -> ast.
     return replace(function, body=body)
 
 
-def is_accepted(text: str, sizes: Sizes) -> bool:
-    """Whether a text has no errors with these sizes."""
+def accepted(text: str, sizes: Sizes) -> Program | None:
+    """The program of a text with these sizes; None if it has errors."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.wg"
         path.write_text(text, encoding="utf-8")
         try:
-            read_program(path, sizes=dict(sizes))
+            return read_program(path, sizes=dict(sizes))[1]
         except WgError:
-            return False
-    return True
+            return None

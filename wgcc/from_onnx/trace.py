@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ from wgcc.from_onnx.values import (
     Writer,
     plain_order,
 )
-from wgcc.importing.onnx_stored import repeated_vectors, stored
+from wgcc.importing.onnx_weights import repeated_vectors, stored
 from wgcc.lazy_numpy import Array, np
 
 # A small file can ask for any amount of work, by loops in loops and functions of functions.
@@ -62,6 +63,8 @@ class Tracer:
     copies: Counter[str] = field(default_factory=Counter)
     # Random numbers are drawn in an inner graph.
     hidden_noise: bool = False
+    # How many rows the file fixes, and how many there are now.
+    rows: tuple[int, int] | None = None
 
     def walk(self, nodes: Any, values: dict[str, Operand]) -> None:
         for node in nodes:
@@ -97,6 +100,8 @@ class Tracer:
             return  # the node that makes it is a problem that is already known
         node = without_unread(self.environment, node, self.uses)
         inputs = [self.read(name, values) if name else None for name in node.input]
+        if node.op_type == "Reshape" and self.rows is not None:
+            inputs[1] = self.for_rows(inputs[0], inputs[1], *self.rows)
         folded = fold(self.environment, node, inputs)
         folded = folded if folded is not None else self.empty(node, inputs)
         if folded is not None:
@@ -118,6 +123,18 @@ class Tracer:
             return found
         self.copies[name] += 1
         return Constant(found.array, f"{name}:{self.copies[name]}")
+
+    def for_rows(
+        self, x: Operand | None, shape: Operand | None, fixed: int, rows: int
+    ) -> Operand | None:
+        """A shape that the file states for its own number of rows, for another one."""
+        if not isinstance(x, Value) or not isinstance(shape, Constant) or not shape.array.size:
+            return shape
+        first, *rest = map(int, shape.array)
+        is_joined = min(first, *rest, 1) > 0 and first % fixed == 0
+        if first == fixed or (is_joined and first * math.prod(rest) != math.prod(x.shape)):
+            return Constant(np.array([first // fixed * rows, *rest]))
+        return shape
 
     def weights(
         self, node: Any, inputs: list[Operand | None], folded: list[Constant]
@@ -254,11 +271,15 @@ def _text(value: Any) -> Any:
 
 
 def trace(
-    model: Any, fixed: Mapping[str, Array], keeps_batch_norm: bool = False
+    model: Any,
+    fixed: Mapping[str, Array],
+    keeps_batch_norm: bool = False,
+    rows: tuple[int, int] | None = None,
 ) -> tuple[Traced, list[Problem]]:
     """The graph of a model as statements, and what cannot be expressed.
 
-    `fixed` are inputs whose numbers are known.
+    `fixed` are inputs whose numbers are known; `rows`: how many rows the file fixes, and how many
+    its inputs have now.
     """
     traced = Traced()
     graph = model.graph
@@ -269,7 +290,7 @@ def trace(
     kinds = stored(graph, constants)
     writer = Writer(traced, shared, keeps_batch_norm=keeps_batch_norm, stored=kinds)
     scopes = scopes_of(graph.node)
-    tracer = Tracer(Environment(model), writer, uses, scopes=scopes, untied=untied)
+    tracer = Tracer(Environment(model), writer, uses, scopes=scopes, untied=untied, rows=rows)
     values: dict[str, Operand] = {name: Constant(held, name) for name, held in constants.items()}
     values |= {name: Constant(array) for name, array in fixed.items()}
     _note_wider_floats(traced, graph, constants)

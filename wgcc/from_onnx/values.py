@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from wgcc.importing.onnx_stored import Stored
+from wgcc.importing.onnx_weights import Stored
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast
 from wgcc.syntax.print_source import expression_text

@@ -12,8 +12,15 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 
 from wgcc.importing.names import last_word, module_word
-from wgcc.importing.origin import Origin
-from wgcc.importing.transforms import AS_IS, HWIO, TRANSPOSED, Shape, Transform, same_but_ones
+from wgcc.importing.transforms import (
+    AS_IS,
+    HWIO,
+    TRANSPOSED,
+    Origin,
+    Shape,
+    Transform,
+    same_but_ones,
+)
 from wgcc.importing.uses import (
     CONVOLUTION,
     INPUT,

@@ -13,8 +13,7 @@ from math import prod
 from pathlib import Path
 
 from wgcc.errors import WgError
-from wgcc.importing.origin import Origin, Weights
-from wgcc.importing.transforms import Shape
+from wgcc.importing.transforms import Origin, Shape, Weights
 from wgcc.lazy_numpy import Array, np
 
 MAGIC = b"24ka"

@@ -6,7 +6,8 @@ Knows shapes and arrays, not names. Axes of size 1 are added and removed as the 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import prod
 
 from wgcc.errors import WgError
@@ -149,3 +150,36 @@ def read_transform(text: str, where: str) -> Transform:
             raise WgError(f"{where}: `{word}` is not a change of a tensor; there are {WORDS}")
     rows, columns = parts.get("rows"), parts.get("columns")
     return Transform(axes, rows, columns, "flipped" in words, "reshaped" in words, gates, rope)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """`own`: wgcc saved it, so that it stores everything as models use it. `keras`: Keras did.
+
+    `gates`: for tensors of LSTMs and GRUs, the order of their gates. `rope`: for queries and keys
+    whose rotary positions turn neighbours, the number of heads. `inputs_first`: matrices that are
+    known to be stored [inputs, outputs]. `notes`: what users must know.
+    """
+
+    own: bool = False
+    keras: bool = False
+    gates: Mapping[str, str] = field(default_factory=dict)
+    rope: Mapping[str, int] = field(default_factory=dict)
+    inputs_first: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Arrays by name, and their origin."""
+
+    arrays: dict[str, Array]
+    origin: Origin = field(default_factory=Origin)
+
+
+def before_product(name: str, option: str) -> str:
+    """What users must know of such a GRU; `option` is how its file says so."""
+    return (
+        f"{name} is a GRU with {option}, whose reset gate acts before the product: the layer GRU "
+        "computes something else"
+    )

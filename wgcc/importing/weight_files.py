@@ -1,17 +1,25 @@
-"""Arrays of a file of weights by name, whatever framework wrote it. No file runs code."""
+"""Arrays of a file of weights by name, whatever framework wrote it, and converted by a map.
+
+No file runs code. Arrays that do not fit are refused.
+"""
 
 from __future__ import annotations
 
 import pickle
 import re
 import zipfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from wgcc.errors import WgError
 from wgcc.importing.llama2c import is_llama2c, read_llama2c
-from wgcc.importing.origin import Origin, Weights
-from wgcc.lazy_numpy import Array
+from wgcc.importing.propose import Pair
+from wgcc.importing.transforms import Origin, Weights
+from wgcc.ir.dtypes import DTYPE_TABLE, FLOATS, INTEGER_RANGES
+from wgcc.ir.places import is_own_state
+from wgcc.ir.program import Program, Tensor
+from wgcc.lazy_numpy import Array, np
 
 # Pickled objects of PyTorch: only its own safe reader opens them.
 PICKLES = (".pt", ".pth", ".bin", ".ckpt")
@@ -35,7 +43,7 @@ def read_weights(path: Path) -> Weights:
     if kind == ".npz":
         return _with_note(_npz(path))
     if kind in KERAS:
-        from wgcc.importing.keras_weights import read_keras
+        from wgcc.importing.keras import read_keras
 
         return read_keras(path)
     if kind == ".bin" and is_llama2c(path):
@@ -117,3 +125,44 @@ def _tensors(held: Any) -> dict[str, Any]:
         if isinstance(held.get(name), dict):
             return _tensors(held[name])
     return {name: item for name, item in held.items() if hasattr(item, "is_floating_point")}
+
+
+def own_tensors(program: Program) -> dict[str, Tensor]:
+    """The tensors that a weights file can fill: parameters and the model's own state."""
+    state = {n: t for n, t in program.state.items() if is_own_state(n)}
+    return {**program.params, **state}
+
+
+def convert(
+    pairs: Iterable[Pair], tensors: Mapping[str, Tensor], arrays: Mapping[str, Array]
+) -> dict[str, Array]:
+    """The arrays by the names of the model's tensors."""
+    return {
+        pair.target: _converted(pair, tensors[pair.target], arrays[pair.source]) for pair in pairs
+    }
+
+
+def _converted(pair: Pair, tensor: Tensor, array: Array) -> Array:
+    shape, way = tuple(array.shape), pair.transform.text() or "as it is"
+    if not pair.transform.fits(shape, tensor.type.shape):
+        becomes = pair.transform.shape(shape)
+        text = f" cannot be {way}" if becomes is None else f", {way}, is {list(becomes)}"
+        raise WgError(f"{pair.source} {list(shape)}{text}, but {pair.target} is {tensor.type}")
+    result = np.ascontiguousarray(pair.transform.apply(array)).reshape(tensor.type.shape)
+    return _typed(pair, pair.transform.in_order(result), tensor.type.dtype)
+
+
+def _typed(pair: Pair, array: Array, dtype: str) -> Array:
+    """Floats of any width become f32; integers stay integers."""
+    held = DTYPE_TABLE[dtype].memory
+    if dtype in FLOATS:
+        if array.dtype.kind not in "fiub":
+            raise WgError(f"{pair.source} holds {array.dtype}, but {pair.target} holds {dtype}")
+        return array.astype(held)
+    if array.dtype.kind not in "iub":
+        raise WgError(f"{pair.source} holds {array.dtype}, but {pair.target} holds {dtype}")
+    low, high = INTEGER_RANGES[dtype]
+    if array.size and not low <= array.min() <= array.max() <= high:
+        text = f"{pair.source} holds {array.min()} to {array.max()}, but {pair.target} is {dtype}"
+        raise WgError(f"{text} ({low} to {high})")
+    return array.astype(held)

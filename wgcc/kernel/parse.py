@@ -36,6 +36,7 @@ from wgcc.kernel.tree import (
     Struct,
     Unary,
 )
+from wgcc.kernel.types import FLOATS, SHORT_VECTORS, SUFFIXES
 
 
 @cache
@@ -80,13 +81,11 @@ PRECEDENCE = {
 }
 _COMPOUND = {f"{op}=": op for op in ("+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>")}
 _GENERIC = ("vec2", "vec3", "vec4", "array", "bitcast", "atomic", "var")
-_SUFFIXES = {"f": "f32", "h": "f16", "i": "i32", "u": "u32"}
-_SHORT = {f"vec{n}{s}": f"vec{n}<{kind}>" for n in "234" for s, kind in _SUFFIXES.items()}
 
 
 def long_type(kind: str) -> str:
     """`array<vec4<f32>, 8>` for `array<vec4f, 8>`."""
-    return re.sub(r"\bvec[234][fhiu]\b", lambda match: _SHORT[match[0]], kind)
+    return re.sub(r"\bvec[234][fhiu]\b", lambda match: SHORT_VECTORS[match[0]], kind)
 
 
 class _Parser:
@@ -190,7 +189,7 @@ class _Parser:
     def _type_or_name(self) -> str:
         name = self._name()
         if name not in _GENERIC or self.token != "<":
-            return _SHORT.get(name, name)
+            return SHORT_VECTORS.get(name, name)
         self._take("<")
         inner = [self._type_or_name()]
         if self._accept(","):
@@ -377,7 +376,7 @@ def _whole(args: tuple[Expr, ...]) -> int:
 def _number(text: str) -> Literal:
     if text[:2].lower() == "0x":
         digits, suffix = (text[:-1], text[-1]) if text[-1] in "iu" else (text, "")
-        return Literal(int(digits, 16), _SUFFIXES.get(suffix, "int"), text)
-    digits, suffix = (text[:-1], text[-1]) if text[-1] in _SUFFIXES else (text, "")
-    kind = _SUFFIXES.get(suffix, "f32" if re.search(r"[.eE]", digits) else "int")
-    return Literal(float(digits) if kind in ("f32", "f16") else int(digits), kind, text)
+        return Literal(int(digits, 16), SUFFIXES.get(suffix, "int"), text)
+    digits, suffix = (text[:-1], text[-1]) if text[-1] in SUFFIXES else (text, "")
+    kind = SUFFIXES.get(suffix, "f32" if re.search(r"[.eE]", digits) else "int")
+    return Literal(float(digits) if kind in FLOATS else int(digits), kind, text)

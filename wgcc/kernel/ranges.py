@@ -90,8 +90,12 @@ def truth_of(condition: Expr, ranges: Ranges) -> bool | None:
             return decisive if decisive in sides else None if None in sides else not decisive
         case Binary(op, left, right) if op in _COMPARISONS:
             a, b = range_of(left, ranges), range_of(right, ranges)
-            return None if a is None or b is None else _COMPARISONS[op](a, b)
+            return None if a is None or b is None else truth_of_ranges(op, a, b)
     return None
+
+
+def truth_of_ranges(op: str, a: Range, b: Range) -> bool | None:
+    return _COMPARISONS[op](a, b)
 
 
 def value_of(expr: Expr, ranges: Ranges) -> int | None:
@@ -141,7 +145,7 @@ def whole_range(kind: str) -> Range:
 
 
 def _corners(compute: Callable[[int, int], int], a: Range, b: Range) -> Range:
-    """Of an operation that only grows, or only falls, with each operand."""
+    """The range of an operation that only grows, or only falls, with each operand."""
     corners = [compute(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
     return Range(min(corners), max(corners))
 

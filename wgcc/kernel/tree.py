@@ -284,6 +284,10 @@ class Module:
         return {d.name: d for d in self.declarations if isinstance(d, Struct)}
 
     @cached_property
+    def aliases(self) -> dict[str, str]:
+        return {d.name: d.kind for d in self.declarations if isinstance(d, Alias)}
+
+    @cached_property
     def functions(self) -> dict[str, FunctionDef]:
         return {d.name: d for d in self.declarations if isinstance(d, FunctionDef)}
 

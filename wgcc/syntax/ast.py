@@ -190,11 +190,21 @@ class TupleType(Syntax):
 
 
 @dataclass(slots=True, eq=False)
+class Choice(Syntax):
+    """`"mean" or "sum"`: of an option that is one of these words."""
+
+    options: tuple[String, ...]
+
+
+Kind = TypeExpr | TupleType | Choice | str
+
+
+@dataclass(slots=True, eq=False)
 class ValueParam(Syntax):
-    """`name: kind = default`; `kind` is a type, or one of the words `layer`, `fn`, `dim`."""
+    """`name: kind = default`; `kind` is a type, a choice, or a word: `layer`, `fn`, `dim`."""
 
     name: Identifier
-    kind: TypeExpr | TupleType | str
+    kind: Kind
     default: Expr | None
 
 

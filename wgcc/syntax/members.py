@@ -99,9 +99,16 @@ def _value_param(reading: Reading, node: RawNode) -> ast.ValueParam:
     return ast.ValueParam(
         reading.span(node),
         reading.identifier(name),
-        _type(reading, kind) or kind.rule.removeprefix("kind_"),
+        _choice(reading, kind) or _type(reading, kind) or kind.rule.removeprefix("kind_"),
         optional(reading, default),
     )
+
+
+def _choice(reading: Reading, node: RawNode) -> ast.Choice | None:
+    if node.rule != "choice":
+        return None
+    words = [token for token in node.children if token.type == "STRING"]
+    return ast.Choice(reading.span(node), strings(reading, words))
 
 
 def _type(reading: Reading, node: RawNode | None) -> ast.TypeExpr | ast.TupleType | None:

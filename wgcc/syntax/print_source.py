@@ -297,9 +297,14 @@ def _replace(node: ast.Replace) -> str:
 
 
 def _value_param(node: ast.ValueParam) -> str:
-    kind = node.kind if isinstance(node.kind, str) else type_text(node.kind)
     default = f" = {expression_text(node.default)}" if node.default is not None else ""
-    return f"{node.name.text}: {kind}{default}"
+    return f"{node.name.text}: {_kind(node.kind)}{default}"
+
+
+def _kind(kind: ast.Kind) -> str:
+    if isinstance(kind, ast.Choice):
+        return " or ".join(map(expression_text, kind.options))
+    return kind if isinstance(kind, str) else type_text(kind)
 
 
 def _names(names: Iterable[ast.Identifier]) -> str:

@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from typing import TypeAlias
 
+from wgcc.exporting.op_table import EXPRESSIONS, REDUCTIONS
 from wgcc.ir.graph import Node, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops import OPS
-from wgcc.to_onnx.attention import attention, is_plain_attention
+from wgcc.ops.attention import AttentionScope
 from wgcc.to_onnx.emitter import ELEMENTS, NUMPY, Call
 from wgcc.to_onnx.windows import avg_pool, conv, conv_transpose, max_pool, moved
 
 # Returns the name of the first result.
 Rule: TypeAlias = Callable[[Call], str]
 
-SAME = {
-    "tanh": "Tanh", "sigmoid": "Sigmoid", "relu": "Relu", "softplus": "Softplus", "erf": "Erf",
-    "mish": "Mish", "elu": "Elu", "gelu": "Gelu", "add": "Add", "sub": "Sub", "mul": "Mul",
-    "maximum": "Max", "minimum": "Min", "eq": "Equal", "lt": "Less", "le": "LessOrEqual",
-    "gt": "Greater", "ge": "GreaterOrEqual", "logical_and": "And", "logical_or": "Or",
-    "logical_not": "Not", "copy": "Identity", "stop_grad": "Identity", "tan": "Tan",
-    "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh", "neg": "Neg",
-    "abs": "Abs", "sign": "Sign", "floor": "Floor", "ceil": "Ceil", "round": "Round",
-    "reciprocal": "Reciprocal", "sqrt": "Sqrt", "exp": "Exp", "log": "Log", "sin": "Sin",
-    "cos": "Cos", "matmul": "MatMul", "pow": "Pow", "is_nan": "IsNaN",
-}  # fmt: skip
-REDUCED = {
-    "sum": "ReduceSum", "prod": "ReduceProd", "max": "ReduceMax", "peak": "ReduceMax",
-    "min": "ReduceMin", "logsumexp": "ReduceLogSumExp",
-}  # fmt: skip
+# What stands for the operands of a template.
+OPERANDS = ("a", "b", "c")
 
 
-def same(kind: str) -> Rule:
-    return lambda call: call.to.node(kind, *call.inputs, name=call.name)
+def composed(text: str) -> Rule:
+    """Operators of operators, as `Not(Equal({0}, {1}))`."""
+    tree = ast.parse(text.format(*OPERANDS), mode="eval").body
+    return lambda call: _nodes_of(tree, call, call.name)
+
+
+def _nodes_of(tree: ast.expr, call: Call, name: str = "") -> str:
+    if isinstance(tree, ast.Constant):
+        return call.to.number_of(tree.value)  # type: ignore[arg-type]
+    if isinstance(tree, ast.Name):
+        return call.inputs[OPERANDS.index(tree.id)]
+    assert isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name)
+    return call.to.node(tree.func.id, *(_nodes_of(item, call) for item in tree.args), name=name)
 
 
 def reduction(kind: str) -> Rule:
@@ -71,44 +71,7 @@ def arg(kind: str) -> Rule:
     return rule
 
 
-def composed(*steps: str) -> Rule:
-    """Functions of one operand, one after the other."""
-
-    def rule(call: Call) -> str:
-        x = call.x
-        for step in steps[:-1]:
-            x = call.to.node(step, x)
-        return call.to.node(steps[-1], x, name=call.name)
-
-    return rule
-
-
-def silu(call: Call) -> str:
-    return call.to.node("Mul", call.x, call.to.node("Sigmoid", call.x), name=call.name)
-
-
-def square(call: Call) -> str:
-    return call.to.node("Mul", call.x, call.x, name=call.name)
-
-
-def expm1(call: Call) -> str:
-    return call.to.node("Sub", call.to.node("Exp", call.x), call.to.number_of(1), name=call.name)
-
-
-def log1p(call: Call) -> str:
-    return call.to.node("Log", call.to.node("Add", call.x, call.to.number_of(1)), name=call.name)
-
-
-def trunc(call: Call) -> str:
-    size = call.to.node("Floor", call.to.node("Abs", call.x))
-    return call.to.node("Mul", size, call.to.node("Sign", call.x), name=call.name)
-
-
-def not_equal(call: Call) -> str:
-    return call.to.node("Not", call.to.node("Equal", *call.inputs), name=call.name)
-
-
-def divide(call: Call) -> str:
+def div(call: Call) -> str:
     """Whole numbers round down here, and lose the fraction in ONNX."""
     a, b = call.inputs
     if call.out.dtype in ("i32", "i8"):
@@ -116,7 +79,7 @@ def divide(call: Call) -> str:
     return call.to.node("Div", a, b, name=call.name)
 
 
-def modulo(call: Call) -> str:
+def mod(call: Call) -> str:
     a, b = call.inputs
     if call.out.dtype not in ("f32", "f16"):
         return call.to.node("Mod", a, b, name=call.name)
@@ -296,11 +259,6 @@ def argsort(call: Call) -> str:
     return call.to.node("Cast", ids, to=ELEMENTS["i32"], name=call.name)
 
 
-def is_finite(call: Call) -> str:
-    ends = call.to.node("IsInf", call.x), call.to.node("IsNaN", call.x)
-    return call.to.node("Not", call.to.node("Or", *ends), name=call.name)
-
-
 def gather_grad(call: Call) -> str:
     """Rows added up by id, to a table of zeros or to a given one."""
     ids, table = call.node.inputs[1].shape, call.out
@@ -328,56 +286,65 @@ def has_rule(node: Node) -> bool:
     return node.op in RULES
 
 
+def attention(call: Call) -> str:
+    """softmax(q kᵀ scale) v, with keys and values repeated for groups of queries."""
+    q, k, v = call.node.inputs[:3]
+    names = dict(zip(call.node.inputs, call.inputs, strict=True))
+    groups = q.shape[1] // k.shape[1]
+    keys, values = (_repeated(call, names[item], item.shape, groups) for item in (k, v))
+    scores = call.to.node("MatMul", names[q], call.to.transpose(keys, (0, 1, 3, 2)))
+    scores = call.to.node("Mul", scores, call.to.number_of(float(call.attr("scale"))))
+    visible = _visible(call.node)
+    if visible is not None:
+        hidden = np.where(visible, 0, -1e30).astype(np.float32)
+        scores = call.to.node("Add", scores, call.to.store(hidden, "mask"))
+    shares = call.to.node("Softmax", scores, axis=-1)
+    return call.to.node("MatMul", shares, values, name=call.name)
+
+
+def _repeated(call: Call, x: str, shape: tuple[int, ...], groups: int) -> str:
+    if groups == 1:
+        return x
+    b, h, t, d = shape
+    split = call.to.reshape(x, (b, h, 1, t, d))
+    wide = call.to.node("Expand", split, call.to.whole((b, h, groups, t, d)))
+    return call.to.reshape(wide, (b, h * groups, t, d))
+
+
+def _visible(node: Node) -> Array | None:
+    """Which keys each row sees by its position; None if it sees all."""
+    causal, window = node.attrs["causal"], node.attrs["window"]
+    if not causal and window is None:
+        return None
+    return AttentionScope(causal, window).visible(
+        node.inputs[0].shape[2], node.inputs[1].shape[2], 0
+    )
+
+
+def is_plain_attention(node: Node) -> bool:
+    """Without a mask or a position that is found at run time, and no row sees no key."""
+    visible = _visible(node)
+    return len(node.inputs) == 3 and (visible is None or bool(visible.any(-1).all()))
+
+
+# Rules that have the names of their ops.
+OWN = (
+    div, mod, cast, broadcast, reshape, transpose, unslice, concat, where, flip, roll, gather,
+    take_along, cumsum, window, layer_norm, rms_norm, var, resize, argsort, attention, gather_grad,
+    add_along, conv, conv_transpose, max_pool, avg_pool,
+)  # fmt: skip
 RULES: dict[str, Rule] = {
-    **{name: same(kind) for name, kind in SAME.items()},
-    **{name: reduction(kind) for name, kind in REDUCED.items()},
+    **{op: composed(forms.onnx) for op, forms in EXPRESSIONS.items() if forms.onnx},
+    **{op: reduction(forms.onnx) for op, forms in REDUCTIONS.items() if forms.onnx},
+    **{rule.__name__: rule for rule in OWN},
+    **dict.fromkeys(("const", "not_finite", "literal", "iota"), constant),
+    **dict.fromkeys(("patches", "unpatches"), moved),
     "any": truth("ReduceMax"),
     "all": truth("ReduceMin"),
     "softmax": along("Softmax"),
     "log_softmax": along("LogSoftmax"),
     "argmax": arg("ArgMax"),
     "argmin": arg("ArgMin"),
-    "rsqrt": composed("Sqrt", "Reciprocal"),
-    "silu": silu,
-    "square": square,
-    "expm1": expm1,
-    "log1p": log1p,
-    "trunc": trunc,
-    "ne": not_equal,
-    "div": divide,
-    "mod": modulo,
-    "cast": cast,
-    "const": constant,
-    "not_finite": constant,
-    "literal": constant,
-    "iota": constant,
-    "broadcast": broadcast,
-    "reshape": reshape,
-    "transpose": transpose,
     "slice": slice_,
-    "unslice": unslice,
-    "concat": concat,
-    "where": where,
-    "flip": flip,
-    "roll": roll,
-    "gather": gather,
-    "take_along": take_along,
-    "cumsum": cumsum,
-    "window": window,
-    "layer_norm": layer_norm,
-    "rms_norm": rms_norm,
-    "var": var,
-    "resize": resize,
     "resize_back": resize,
-    "argsort": argsort,
-    "attention": attention,
-    "is_finite": is_finite,
-    "patches": moved,
-    "unpatches": moved,
-    "gather_grad": gather_grad,
-    "add_along": add_along,
-    "conv": conv,
-    "conv_transpose": conv_transpose,
-    "max_pool": max_pool,
-    "avg_pool": avg_pool,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wgcc.exporting.window_places import window_places
+from wgcc.exporting.compositions import window_places
 from wgcc.lazy_numpy import np
 from wgcc.ops.pool import KERNEL, PADDED, reference_avg
 from wgcc.to_onnx.emitter import Call, CannotExport

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from wgcc.errors import WgError
-from wgcc.exporting.written_out import written_out
+from wgcc.exporting.compositions import written_out
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ir.loops import Loop, loop_of
 from wgcc.ir.program import Program

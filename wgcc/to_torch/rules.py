@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from wgcc.exporting.window_places import window_places
+from wgcc.exporting.compositions import window_places
+from wgcc.exporting.op_table import EXPRESSIONS, REDUCTIONS
 from wgcc.ir.graph import Node
 from wgcc.lazy_numpy import np
 from wgcc.ops import OPS
@@ -20,31 +21,16 @@ DTYPES = {
 }  # fmt: skip
 # Whole numbers become 64-bit ones in PyTorch.
 WIDENED = ("sum", "prod", "cumsum")
-TEXTS = {
-    "tanh": "torch.tanh({0})", "sigmoid": "torch.sigmoid({0})", "relu": "F.relu({0})",
-    "softplus": "F.softplus({0})", "erf": "torch.erf({0})", "mish": "F.mish({0})",
-    "elu": "F.elu({0})", "gelu": "F.gelu({0})", "silu": "F.silu({0})", "add": "{0} + {1}",
-    "sub": "{0} - {1}", "mul": "{0} * {1}", "maximum": "torch.maximum({0}, {1})",
-    "minimum": "torch.minimum({0}, {1})", "eq": "{0} == {1}", "ne": "{0} != {1}",
-    "lt": "{0} < {1}", "le": "{0} <= {1}", "gt": "{0} > {1}", "ge": "{0} >= {1}",
-    "logical_and": "{0} & {1}", "logical_or": "{0} | {1}", "logical_not": "~{0}",
-    "copy": "{0}", "stop_grad": "{0}.detach()", "tan": "torch.tan({0})",
-    "asin": "torch.asin({0})", "acos": "torch.acos({0})", "atan": "torch.atan({0})",
-    "atan2": "torch.atan2({0}, {1})", "sinh": "torch.sinh({0})", "cosh": "torch.cosh({0})",
-    "neg": "-{0}", "abs": "{0}.abs()", "sign": "torch.sign({0})", "floor": "torch.floor({0})",
-    "ceil": "torch.ceil({0})", "trunc": "torch.trunc({0})", "round": "torch.round({0})",
-    "square": "{0} ** 2", "reciprocal": "1.0 / {0}", "sqrt": "torch.sqrt({0})",
-    "rsqrt": "torch.rsqrt({0})", "exp": "torch.exp({0})", "expm1": "torch.expm1({0})",
-    "log": "torch.log({0})", "log1p": "torch.log1p({0})", "sin": "torch.sin({0})",
-    "cos": "torch.cos({0})", "where": "torch.where({0}, {1}, {2})", "matmul": "{0} @ {1}",
-    "pow": "{0} ** {1}", "gather": "{0}[{1}.long()]",
-}  # fmt: skip
 
 
 def listed(numbers: Iterable[int]) -> str:
     """A tuple; one of a single number keeps its comma."""
     found = [str(int(number)) for number in numbers]
     return f"({found[0]},)" if len(found) == 1 else f"({', '.join(found)})"
+
+
+def always(text: str) -> Rule:
+    return lambda node: text
 
 
 def reduction(function: str) -> Rule:
@@ -272,12 +258,8 @@ def has_rule(node: Node) -> bool:
 
 
 RULES: dict[str, Rule] = {
-    **{name: (lambda node, text=text: text) for name, text in TEXTS.items()},  # type: ignore[misc]
-    "sum": reduction("torch.sum"),
-    "max": reduction("torch.amax"),
-    "peak": reduction("torch.amax"),
-    "min": reduction("torch.amin"),
-    "logsumexp": reduction("torch.logsumexp"),
+    **{op: always(forms.torch) for op, forms in EXPRESSIONS.items() if forms.torch},
+    **{op: reduction(forms.torch) for op, forms in REDUCTIONS.items() if forms.torch},
     "prod": product,
     "any": whole_truth("any"),
     "all": whole_truth("all"),
@@ -293,7 +275,6 @@ RULES: dict[str, Rule] = {
         f"descending={bool(node.attrs.get('descending'))}, stable=True).int()"
     ),
     "div": divide,
-    "mod": lambda node: "torch.remainder({0}, {1})",
     "cast": cast,
     "const": constant,
     "not_finite": not_finite,
@@ -314,8 +295,6 @@ RULES: dict[str, Rule] = {
     "layer_norm": layer_norm,
     "rms_norm": rms_norm,
     "attention": attention,
-    "is_finite": lambda node: "torch.isfinite({0})",
-    "is_nan": lambda node: "torch.isnan({0})",
     "patches": moved,
     "unpatches": moved,
     "gather_grad": gather_grad,

@@ -35,13 +35,14 @@ from wgcc.kernel.tree import (
     Struct,
     Unary,
 )
+from wgcc.kernel.types import FLOATS, SHORT_VECTORS, SUFFIXES
 from wgcc.schedule.kernel import Kernel
 from wgcc.schedule.kernels.render import tree_of
 
 # Longer heads of functions have a line for each parameter.
 MAX_COLUMNS = 108
-_SUFFIXES = {"f32": "f", "f16": "h", "i32": "i", "u32": "u"}
-_SHORT = {f"vec{n}<{kind}>": f"vec{n}{s}" for n in "234" for kind, s in _SUFFIXES.items()}
+_SUFFIXES = {kind: suffix for suffix, kind in SUFFIXES.items()}
+_SHORT = {long: short for short, long in SHORT_VECTORS.items()}
 # Types of the built-ins that are no vectors.
 _SCALARS = ("local_invocation_index", "subgroup_size", "subgroup_invocation_id")
 # WGSL wants parentheses around a different operator inside these.
@@ -259,6 +260,6 @@ def _is_apart(op: str) -> bool:
 def _literal(expr: Literal) -> str:
     if expr.kind == "bool":
         return "true" if expr.value else "false"
-    if expr.kind in ("f32", "f16"):
+    if expr.kind in FLOATS:
         return f"{expr.value!r}{_SUFFIXES[expr.kind]}"
     return f"{expr.value}{_SUFFIXES.get(expr.kind, '')}"

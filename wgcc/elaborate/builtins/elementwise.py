@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.tensor_expr import TensorExpr
-from wgcc.elaborate.operators import broadcasting
 from wgcc.elaborate.operators.arithmetic import elementwise
 from wgcc.elaborate.operators.broadcasting import aligned
 from wgcc.elaborate.operators.operands import adapted, plain
@@ -161,71 +160,25 @@ def _choose(tracer: Tracer, op: str, condition: Given, yes: Given, no: Given, at
     return tracer.emit("where", *tensors, dims=dims, dtype=a.dtype)
 
 
-def _bits(name: str, rule: Callable[[TensorExpr], TensorExpr]) -> BuiltinFunction:
-    """Whether elements are NaN or infinite, by their bits: adapters may compare otherwise."""
+def _bits(name: str, op: str) -> BuiltinFunction:
+    """Whether elements are NaN or finite, by their bits: adapters may compare otherwise."""
 
     def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-        return rule(TensorExpr(tracer, expect.tensor(tracer, args, "x", FLOATS))).tensor
+        x = expect.tensor(tracer, args, "x", FLOATS)
+        return tracer.emit(op, x, dims=x.dims, dtype="bool")
 
     return BuiltinFunction(name, "x", call)
 
 
-def _is_infinite(x: TensorExpr) -> TensorExpr:
-    usual = x.apply("is_finite", dtype="bool") | x.apply("is_nan", dtype="bool")
-    return usual.apply("logical_not")
-
-
-# The mean and variance of a normal distribution are kept with these two (Klambauer et al., 2017).
-SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
-
-Rule = Callable[[TensorExpr, float], TensorExpr]
-
-
-def _activation(
-    name: str,
-    rule: Rule,
-    of_number: Callable[[float, float], float],
-    setting: str = "",
-    default: float = 0.0,
-) -> BuiltinFunction:
-    """A function of x and at most one number known at compile time."""
-
-    def call(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
-        value = args["x"]
-        number = expect.number(tracer, args, setting) if setting else 0.0
-        if isinstance(value, (Dim, Number)):
-            return Number(of_number(float(plain(value)), number))
-        return rule(TensorExpr(tracer, expect.tensor(tracer, args, "x", FLOATS)), number).tensor
-
-    return BuiltinFunction(name, f"x, {setting}={default}" if setting else "x", call)
-
-
-def leaky_relu(x: TensorExpr, slope: float) -> TensorExpr:
-    return x.compare("gt", 0.0).choose(x, x * slope)
-
-
-def elu(x: TensorExpr, alpha: float) -> TensorExpr:
+def elu(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
     """The op `elu` is x above 0: `alpha` scales the part below."""
+    alpha, value = expect.number(tracer, args, "alpha"), args["x"]
+    if isinstance(value, (Dim, Number)):
+        number = float(plain(value))
+        return Number(number if number > 0 else alpha * math.expm1(number))
+    x = TensorExpr(tracer, expect.tensor(tracer, args, "x", FLOATS))
     below = x.apply("elu")
-    return below if alpha == 1.0 else x.compare("gt", 0.0).choose(x, below * alpha)
-
-
-def elu_number(x: float, alpha: float) -> float:
-    return x if x > 0 else alpha * math.expm1(x)
-
-
-def selu(x: TensorExpr, _: float) -> TensorExpr:
-    return elu(x, SELU_ALPHA) * SELU_SCALE
-
-
-def hardswish(x: TensorExpr, _: float) -> TensorExpr:
-    """x · relu6(x + 3) / 6; at -3 and 3 its slope is that of the line outside."""
-    between = x.compare("gt", -3.0) & x.compare("lt", 3.0)
-    return between.choose(x * (x + 3.0) * (1.0 / 6.0), x.apply("relu"))
-
-
-def softsign(x: TensorExpr, _: float) -> TensorExpr:
-    return x / (x.apply("abs") + 1.0)
+    return (below if alpha == 1.0 else x.compare("gt", 0.0).choose(x, below * alpha)).tensor
 
 
 def prelu(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -242,18 +195,6 @@ def _fits_features(x: TensorExpr, slope: TensorExpr) -> bool:
     if slope.rank != 1 or not x.rank:
         return False
     return slope.dims[0].size == 1 or compare(slope.dims[0], x.dims[-1]) is not DIFF
-
-
-def glu(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-    """The first half times the sigmoid of the second half of an axis."""
-    x = expect.tensor(tracer, args, "x", FLOATS)
-    axis = expect.axis(tracer, args, x)
-    half = x.dims[axis].divided_by(Dim.literal(2))
-    if half is None:
-        text = f"`glu` splits an axis in two, but this one is {x.dims[axis].full}"
-        raise Stop(tracer.report.error("WG0402", text, args.span("x"), str(x)))
-    first, second = (broadcasting.part(tracer, x, axis, start, half) for start in (0, half.size))
-    return (TensorExpr(tracer, first) * TensorExpr(tracer, second).apply("sigmoid")).tensor
 
 
 def rms_norm(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -310,16 +251,10 @@ FUNCTIONS = (
     BuiltinFunction("atan2", "y, x", atan2),
     BuiltinFunction("clamp", "x, low=none, high=none", clamp),
     BuiltinFunction("where", "condition, a, b", where),
-    _bits("isnan", lambda x: x.apply("is_nan", dtype="bool")),
-    _bits("isinf", _is_infinite),
-    _bits("isfinite", lambda x: x.apply("is_finite", dtype="bool")),
-    _activation("leaky_relu", leaky_relu, lambda x, a: x if x > 0 else a * x, "slope", 0.01),
-    _activation("elu", elu, elu_number, "alpha", 1.0),
-    _activation("selu", selu, lambda x, _: SELU_SCALE * elu_number(x, SELU_ALPHA)),
-    _activation("hardswish", hardswish, lambda x, _: x * min(max(x + 3.0, 0.0), 6.0) / 6.0),
-    _activation("softsign", softsign, lambda x, _: x / (1.0 + abs(x))),
+    _bits("isnan", "is_nan"),
+    _bits("isfinite", "is_finite"),
+    BuiltinFunction("elu", "x, alpha=1.0", elu),
     BuiltinFunction("prelu", "x, a", prelu),
-    BuiltinFunction("glu", "x, axis=-1", glu),
     BuiltinFunction("rms_norm", "x, g, eps=1.1920929e-7", rms_norm),
     BuiltinFunction("layer_norm", "x, g, b, eps=1e-5", layer_norm),
     BuiltinFunction("dropout", "x, p=0.5", dropout),

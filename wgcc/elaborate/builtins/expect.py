@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from wgcc.elaborate.operators.operands import CALLABLE, as_scalar, unpack_help
 from wgcc.elaborate.report import Stop
-from wgcc.elaborate.tracing.arguments import BoundArgs, Given
+from wgcc.elaborate.tracing.arguments import BoundArgs, Given, one_of
 from wgcc.elaborate.tracing.dims import SAME, Dim, compare
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import (
@@ -15,7 +15,6 @@ from wgcc.elaborate.tracing.values import (
     ListValue,
     Number,
     Tensor,
-    Text,
     TupleValue,
     describe,
 )
@@ -158,18 +157,7 @@ def checked_whole(
 
 def choice(tracer: Tracer, args: BoundArgs, name: str, options: Sequence[str]) -> str:
     """One of these words, as a string."""
-    value, at = args[name], args.span(name)
-    words = ", ".join(f'"{option}"' for option in options)
-    if not isinstance(value, Text):
-        text = f"`{name}` must be one of {words}, but this is {describe(value)}"
-        raise Stop(tracer.report.error("WG0209", text, at))
-    if value.value not in options:
-        text = f'unknown `{name}` "{value.value}"; there are {words}'
-        problem = tracer.report.error("WG0209", text, at)
-        for near in tracer.report.meant(value.value, options)[:1]:
-            problem.help(f'did you mean "{near}"?', (at, f'"{near}"'))
-        raise Stop(problem)
-    return value.value
+    return one_of(tracer.report, args[name], options, f"`{name}`", args.span(name)).value
 
 
 _AXES = {1: "one number", 2: "one number or two (rows, columns)", 3: "one number or three"}

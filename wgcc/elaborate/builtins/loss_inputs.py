@@ -31,11 +31,20 @@ PRODUCTS = ("matmul", "conv", "conv_transpose")
 MOST_STEPS = 8
 
 
-def warn_of_probabilities(tracer: Tracer, name: str, args: BoundArgs, argument: str) -> None:
-    """For losses that take scores or logarithms."""
+def warn_of_inputs(tracer: Tracer, name: str, args: BoundArgs, at: Span) -> None:
+    """For any built-in function: warns if it is a loss, and gets the wrong kind of numbers."""
+    argument = next(iter(args.values))
     value = args[argument]
-    if not isinstance(value, Tensor):
-        return
+    if name == "bce":
+        _warn_of_scores(tracer, args, at)
+    elif name in WRONG and isinstance(value, Tensor):
+        _warn_of_probabilities(tracer, name, args, argument, value)
+
+
+def _warn_of_probabilities(
+    tracer: Tracer, name: str, args: BoundArgs, argument: str, value: Tensor
+) -> None:
+    """For losses that take scores or logarithms."""
     ops, does = WRONG[name]
     _, node = _Sources(tracer.trace).origin(value.value)
     if node is None or node.op not in ops:
@@ -52,7 +61,7 @@ def warn_of_probabilities(tracer: Tracer, name: str, args: BoundArgs, argument: 
         problem.help(f"give it the scores, without `{node.op}`", *edits)
 
 
-def warn_of_scores(tracer: Tracer, args: BoundArgs, at: Span) -> None:
+def _warn_of_scores(tracer: Tracer, args: BoundArgs, at: Span) -> None:
     """For `bce`, which takes probabilities."""
     value = args["prediction"]
     if not isinstance(value, Tensor) or not _Sources(tracer.trace).is_score(value.value):

@@ -1,13 +1,13 @@
-"""Losses and the accuracy: one number each, a mean over all elements or labels, unless `reduction`
-asks for a sum or for the losses themselves.
+"""Losses that are ops or have labels, and the accuracy: one number each, a mean over all elements
+or labels, unless `reduction` asks for a sum or for the losses themselves.
+
+The other losses are written in the language: `grammar/std/functions.wg`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.builtins.loss_inputs import warn_of_probabilities, warn_of_scores
+from wgcc.elaborate.builtins.loss_inputs import warn_of_inputs
 from wgcc.elaborate.builtins.reductions import arg_reduce
 from wgcc.elaborate.builtins.tensor_expr import TensorExpr, iota
 from wgcc.elaborate.report import Stop
@@ -79,124 +79,36 @@ def _weight(tracer: Tracer, args: BoundArgs, log_probs: Tensor) -> TensorExpr | 
     return TensorExpr(tracer, weight)
 
 
-def _pairwise(name: str, loss: Callable[[TensorExpr, TensorExpr], TensorExpr]) -> BuiltinFunction:
-    def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-        prediction, target = _pair(tracer, name, args, at)
-        if name == "bce_logits":
-            warn_of_probabilities(tracer, name, args, "prediction")
-        return reduced(tracer, args, loss(prediction, target)).tensor
-
-    return BuiltinFunction(name, 'prediction, target, reduction="mean"', call)
-
-
-def mse(prediction: TensorExpr, target: TensorExpr) -> TensorExpr:
-    return (prediction - target).apply("square")
-
-
-def mae(prediction: TensorExpr, target: TensorExpr) -> TensorExpr:
-    return (prediction - target).apply("abs")
-
-
-def bce_logits(x: TensorExpr, target: TensorExpr) -> TensorExpr:
-    """-y log σ(x) - (1 - y) log(1 - σ(x)) = (1 - y) x + softplus(-x): no overflow for any x."""
-    return (1.0 - target) * x + (-x).apply("softplus")
-
-
 def bce(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """Binary cross entropy of probabilities; in f32, whose smallest numbers it needs."""
-    prediction, target = _pair(tracer, "bce", args, at)
-    warn_of_scores(tracer, args, at)
+    prediction, target = _pair(tracer, args, at)
+    warn_of_inputs(tracer, "bce", args, at)
     each = prediction.cast("f32").apply("bce", target.cast("f32"))
     return reduced(tracer, args, each).cast(prediction.dtype).tensor
 
 
-def hinge(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-    """Targets are -1 and 1: the loss is 0 where the prediction has their sign, by the margin."""
-    prediction, target = _pair(tracer, "hinge", args, at)
-    margin = expect.number(tracer, args, "margin")
-    return reduced(tracer, args, (margin - prediction * target).apply("relu")).tensor
-
-
-KL_REDUCTIONS = ("mean", "batchmean", "sum", "none")
-
-
-def kl_div(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-    """Σ t (log t - x): x are logarithms of probabilities, t are probabilities or logarithms."""
-    x, target = _pair(tracer, "kl_div", args, at)
-    warn_of_probabilities(tracer, "kl_div", args, "prediction")
-    reduction = expect.choice(tracer, args, "reduction", KL_REDUCTIONS)
-    if expect.flag(tracer, args, "log_target"):
-        each = target.apply("exp") * (target - x)
-    else:
-        positive = target.compare("gt", 0.0)
-        log_target = positive.choose(target, 1.0).apply("log")
-        each = positive.choose(target * (log_target - x), 0.0)
-    if reduction in ("mean", "none"):
-        return (each.mean() if reduction == "mean" else each).tensor
-    rows = x.dims[0].size if reduction == "batchmean" and x.dims else 1
-    return (each.sum() * (1.0 / rows)).tensor
-
-
-def triplet(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-    """max(0, |anchor - positive| - |anchor - negative| + margin), distances over the last axis."""
-    anchor, positive = _pair(tracer, "triplet", args, at, ("anchor", "positive"))
-    _, negative = _pair(tracer, "triplet", args, at, ("anchor", "negative"))
-    if not anchor.dims:
-        text = "`anchor` needs an axis of features, but this is a single number"
-        raise Stop(tracer.report.error("WG0415", text, args.span("anchor")))
-    margin, eps = (expect.number(tracer, args, name) for name in ("margin", "eps"))
-    if margin <= 0:
-        text = f"`margin` must be positive, but it is {margin:g}"
-        raise Stop(tracer.report.error("WG0503", text, args.span("margin")))
-    near, far = (_distance(anchor - other, eps) for other in (positive, negative))
-    each = (near - far + margin).apply("relu")
-    return reduced(tracer, args, each).cast(anchor.dtype).tensor
-
-
-def _distance(difference: TensorExpr, eps: float) -> TensorExpr:
-    """In f32: as f16, the square of `eps` would be 0, where the slope of a root is infinite."""
-    squares = (difference.cast("f32") + eps).apply("square").sum([difference.rank - 1])
-    return squares.apply("sqrt")
-
-
-def huber(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-    """Squared (and halved) for small errors, linear beyond `delta`."""
-    prediction, target = _pair(tracer, "huber", args, at)
-    delta = expect.number(tracer, args, "delta")
-    if delta <= 0:
-        text = f"`delta` must be positive, but it is {delta:g}"
-        raise Stop(tracer.report.error("WG0503", text, args.span("delta")))
-    error = prediction - target
-    size = error.apply("abs")
-    square, line = error.apply("square") * 0.5, (size - 0.5 * delta) * delta
-    return reduced(tracer, args, size.compare("le", delta).choose(square, line)).tensor
-
-
-def _pair(
-    tracer: Tracer, name: str, args: BoundArgs, at: Span,
-    names: tuple[str, str] = ("prediction", "target"),
-) -> tuple[TensorExpr, TensorExpr]:  # fmt: skip
+def _pair(tracer: Tracer, args: BoundArgs, at: Span) -> tuple[TensorExpr, TensorExpr]:
     """Two float tensors of one shape: losses do not broadcast, because that hides mistakes."""
-    a = expect.tensor(tracer, args, names[0], FLOATS)
-    b = expect.tensor(tracer, args, names[1], (a.dtype,))
+    a = expect.tensor(tracer, args, "prediction", FLOATS)
+    b = expect.tensor(tracer, args, "target", (a.dtype,))
     differs = a.rank != b.rank or any(
         compare(x, y) is DIFF for x, y in zip(a.dims, b.dims, strict=True)
     )
     if differs:
-        text = f"`{name}` compares tensors of one shape, but these are {a} and {b}"
+        text = f"`bce` compares tensors of one shape, but these are {a} and {b}"
         problem = tracer.report.error("WG0419", text, at)
-        problem.also(args.span(names[0]), str(a)).also(args.span(names[1]), str(b))
+        problem.also(args.span("prediction"), str(a)).also(args.span("target"), str(b))
         note = sizes_note(a.dims, b.dims)
         raise Stop(problem.note(note) if note else problem)
     for x, y in zip(a.dims, b.dims, strict=True):
-        tracer.same_size(x, y, at, f"`{name}`")
+        tracer.same_size(x, y, at, "`bce`")
     return TensorExpr(tracer, a), TensorExpr(tracer, b)
 
 
 def cross_entropy(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """The mean of -log softmax(logits)[label] over all labels that are not `ignore`."""
     logits, labels = _scores(tracer, "cross_entropy", args, at)
-    warn_of_probabilities(tracer, "cross_entropy", args, "logits")
+    warn_of_inputs(tracer, "cross_entropy", args, at)
     ignore = _ignored(tracer, args)
     smoothing = expect.number(tracer, args, "smoothing")
     if not 0 <= smoothing < 1:
@@ -218,7 +130,7 @@ def cross_entropy(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
 def nll(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """The mean of -log_probs[label] over all labels that are not `ignore`."""
     log_probs, labels = _scores(tracer, "nll", args, at, "log_probs")
-    warn_of_probabilities(tracer, "nll", args, "log_probs")
+    warn_of_inputs(tracer, "nll", args, at)
     ignore = _ignored(tracer, args)
     tracer.look_up(labels, log_probs.dims[-1].size, "a label", ignore)
     return label_loss(tracer, args, log_probs, labels, ignore)
@@ -278,19 +190,8 @@ def _same_shape(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
 
 
 FUNCTIONS = (
-    _pairwise("mse", mse),
-    _pairwise("mae", mae),
-    _pairwise("bce_logits", bce_logits),
     BuiltinFunction("bce", 'prediction, target, reduction="mean"', bce),
-    BuiltinFunction("hinge", 'prediction, target, margin=1.0, reduction="mean"', hinge),
-    BuiltinFunction("kl_div", 'prediction, target, log_target=false, reduction="mean"', kl_div),
-    BuiltinFunction(
-        "triplet",
-        'anchor, positive, negative, margin=1.0, eps=1e-6, reduction="mean"',
-        triplet,
-    ),
     BuiltinFunction("nll", 'log_probs, labels, ignore=none, weight=none, reduction="mean"', nll),
-    BuiltinFunction("huber", 'prediction, target, delta=1.0, reduction="mean"', huber),
     BuiltinFunction(
         "cross_entropy",
         'logits, labels, ignore=none, smoothing=0.0, weight=none, reduction="mean"',

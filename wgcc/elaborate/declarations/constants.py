@@ -11,7 +11,7 @@ from math import sqrt
 from wgcc.elaborate.declarations.constructors import gather_arguments
 from wgcc.elaborate.declarations.signatures import coerce
 from wgcc.elaborate.report import MOST_EFFORT, Stop
-from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, bind
+from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, bind, plain_number
 from wgcc.elaborate.tracing.context import Context
 from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.traced_graph import TracedGraph
@@ -114,7 +114,13 @@ def check_assertion(context: Context, node: ast.Assert) -> None:
 
 def report_failed_assertion(context: Context, node: ast.Assert) -> Diagnostic:
     text = node.text.value if node.text is not None else "this assertion does not hold"
-    found = context.report.error("WG0403", text, node.condition, "does not hold")
+    names = {name.text for name in walk(node.condition) if isinstance(name, ast.Name)}
+    about = [given.span for name, given in context.given.items() if name in names]
+    if len(about) == 1 and context.functions and context.functions[-1].is_built_in:
+        found = context.report.error("WG0403", text, about[0])
+        found.also(node.condition.span, "the rule")
+    else:
+        found = context.report.error("WG0403", text, node.condition, "does not hold")
     if found.span is not node.condition.span and context.building:
         rule = context.building[-1].name
         found.label = f"`{found.span.text}` breaks a rule of `{rule}`"
@@ -130,7 +136,8 @@ def _written(context: Context, decl: ast.DimDecl) -> AnyValue:
 def _sizes_in(context: Context, condition: ast.Expr) -> str:
     names = sorted({node.text for node in walk(condition) if isinstance(node, ast.Name)})
     found = [(name, context.scope.find(name)) for name in names]
-    return ", ".join(f"{name} = {dim.size}" for name, dim in found if isinstance(dim, Dim))
+    known = [(name, value) for name, value in found if isinstance(value, (Dim, Number))]
+    return ", ".join(f"{name} = {plain_number(value):g}" for name, value in known)
 
 
 def _is_known(value: AnyValue) -> bool:

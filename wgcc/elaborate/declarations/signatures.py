@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from wgcc.elaborate.report import Place, Stop, place
+from wgcc.elaborate.tracing.arguments import one_of
 from wgcc.elaborate.tracing.context import Context
 from wgcc.elaborate.tracing.dims import (
     COINCIDENCE,
@@ -47,6 +48,10 @@ FOREIGN_DTYPES = {
 }  # fmt: skip
 
 
+# A type of arguments: f32 or f16, the same for all of one call.
+ANY_FLOAT = "float"
+
+
 @dataclass
 class Signature:
     """The sizes of one call: `unbound` are still to be inferred, `rest` are the axes of `..`."""
@@ -55,6 +60,7 @@ class Signature:
     unbound: set[str] = field(default_factory=set)
     rest: tuple[Dim, ...] | None = None
     layer: LayerValue | None = None
+    has_any_float: bool = False
 
 
 def dtype_of(context: Context, name: ast.Identifier) -> str:
@@ -85,9 +91,8 @@ def size_of(context: Context, expr: ast.Expr) -> Dim:
     """A size of a tensor: positive."""
     dim = dim_of(context, expr)
     if dim.size <= 0:
-        raise Stop(
-            context.report.error("WG0401", f"a size must be positive, but this is {dim.full}", expr)
-        )
+        text = f"a size must be positive, but this is {dim.full}"
+        raise Stop(context.report.error("WG0401", text, expr))
     return dim
 
 
@@ -109,11 +114,14 @@ def type_of(context: Context, type_: ast.TypeExpr) -> tuple[str, tuple[Dim, ...]
 def coerce(
     context: Context,
     value: AnyValue,
-    kind: ast.TypeExpr | ast.TupleType | str,
+    kind: ast.Kind,
     at: Place,
     what: str,
 ) -> AnyValue:
     """A compile-time value as the option or constant `what` of this kind."""
+    if isinstance(kind, ast.Choice):
+        options = [option.value for option in kind.options]
+        return one_of(context.report, value, options, what, place(at))
     if isinstance(kind, ast.TupleType):
 
         def match(type_: ast.TypeExpr, item: AnyValue, what: str) -> AnyValue:
@@ -123,27 +131,20 @@ def coerce(
     word = kind if isinstance(kind, str) else dtype_of(context, kind.name)
     if word in FLOATS and isinstance(value, Dim):
         return Number(float(value.size))
-    wanted = _OPTION_KINDS[word]
+    wanted, words = _OPTIONS[word]
     if not isinstance(value, wanted) or (isinstance(kind, ast.TypeExpr) and kind.dims):
-        pretty = _OPTION_WORDS.get(word, f"a number ({word})")
-        text = f"{what} must be {pretty}, but this is {describe(value)}"
+        text = f"{what} must be {words}, but this is {describe(value)}"
         raise Stop(context.report.error("WG0209", text, at))
     return value
 
 
-_OPTION_KINDS: dict[str, type | tuple[type, ...]] = {
-    "dim": Dim,
-    "layer": LayerType,
-    "fn": (FunctionValue, Builtin),
-    "bool": BoolValue,
-    **{dtype: Number for dtype in FLOATS},
-    **{dtype: Dim for dtype in INTEGERS},
-}
-_OPTION_WORDS = {
-    "dim": "a whole number known at compile time",
-    "layer": "a layer type",
-    "fn": "a function",
-    "bool": "`true` or `false`",
+_OPTIONS: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "dim": (Dim, "a whole number known at compile time"),
+    "layer": (LayerType, "a layer type"),
+    "fn": ((FunctionValue, Builtin), "a function"),
+    "bool": (BoolValue, "`true` or `false`"),
+    **{dtype: (Number, f"a number ({dtype})") for dtype in FLOATS},
+    **{dtype: (Dim, f"a number ({dtype})") for dtype in INTEGERS},
 }
 
 
@@ -152,7 +153,7 @@ def match_argument(
 ) -> AnyValue:
     """`value` as the argument `parameter`; binds sizes into the current scope."""
     kind, what = parameter.kind, f"argument `{parameter.name.text}` of `{signature.name}`"
-    if isinstance(kind, str):
+    if isinstance(kind, (str, ast.Choice)):
         # A function can be given a layer itself, beside its type: it is called like a function.
         is_layer = isinstance(value, LayerValue) and kind != "dim"
         return value if is_layer else coerce(context, value, kind, at, what)
@@ -192,17 +193,13 @@ def _part(what: str, field: ast.TupleField, position: int) -> str:
 
 
 def _match_tensor(
-    context: Context,
-    signature: Signature,
-    kind: ast.TypeExpr,
-    value: AnyValue,
-    at: Span,
-    what: str,
+    context: Context, signature: Signature, kind: ast.TypeExpr, value: AnyValue, at: Span, what: str
 ) -> AnyValue:
-    dtype = dtype_of(context, kind.name)
     value = context.read(value)
-    known = None if kind.dims else adapt_number(value, dtype)
+    dtype = _argument_dtype(context, signature, kind.name, value)
+    known = adapt_number(value, dtype) if _takes_numbers(signature, kind) else None
     if known is not None:
+        signature.rest = () if kind.dims else signature.rest
         return known
     report, where = context.report, _declared_at(context, signature, kind)
     if isinstance(value, ListValue):
@@ -211,13 +208,33 @@ def _match_tensor(
         text = f"{what} must be {kind.span.text}, but this is {describe(value)}"
         raise Stop(report.error("WG0501", text, at).also(*where))
     if value.dtype != dtype:
-        text = f"{what} must be {dtype}, but this is {value}"
+        wanted = "floats" if kind.name.text == ANY_FLOAT and value.dtype not in FLOATS else dtype
+        text = f"{what} must be {wanted}, but this is {value}"
         found = report.error("WG0501", text, at, str(value)).also(*where)
-        raise Stop(found.help(f"convert it: `{dtype}(...)`"))
+        raise Stop(found.help(f"convert it: `{dtype}({at.text})`"))
     problem, dims = _match_dims(context, signature, kind, value, at, what)
     if problem:
         raise Stop(report.error("WG0406", f"{what}: {problem}", at, str(value)).also(*where))
     return Tensor(value.value, dims)
+
+
+def _argument_dtype(
+    context: Context, signature: Signature, name: ast.Identifier, value: AnyValue
+) -> str:
+    """The first tensor of floats decides what `float` is in the function."""
+    scope = context.scope
+    if name.text == ANY_FLOAT and scope.find(ANY_FLOAT) is None:
+        signature.has_any_float = True
+        if not isinstance(value, Tensor) or value.dtype not in FLOATS:
+            return "f32"
+        scope.bind(ANY_FLOAT, DtypeValue(value.dtype))
+    return dtype_of(context, name)
+
+
+def _takes_numbers(signature: Signature, kind: ast.TypeExpr) -> bool:
+    """Whether it is the type of a scalar; `f32[..]` is, if `..` stands for no axes."""
+    is_rest = len(kind.dims) == 1 and isinstance(kind.dims[0], ast.Rest)
+    return not kind.dims or (is_rest and not signature.rest)
 
 
 def adapt_number(value: AnyValue, dtype: str) -> AnyValue | None:
@@ -248,7 +265,10 @@ def _match_dims(
     for item in kind.dims:
         have = value.dims[len(dims)] if len(dims) < value.rank else Dim.literal(1)
         if isinstance(item, ast.Rest):
-            problem, found = _match_rest(signature, value.dims[len(dims) : len(dims) + extra])
+            rest = value.dims[len(dims) : len(dims) + extra]
+            problem, found = _match_rest(signature, rest, bool(fixed))
+            for one, other in zip(rest, found, strict=False):
+                context.same_size(one, other, at, what)
             dims.extend(found)
         else:
             problem, wanted = _match_axis(context, signature, item, have, len(dims))
@@ -260,13 +280,16 @@ def _match_dims(
     return "", tuple(dims)
 
 
-def _match_rest(signature: Signature, found: tuple[Dim, ...]) -> tuple[str, tuple[Dim, ...]]:
+def _match_rest(
+    signature: Signature, found: tuple[Dim, ...], is_part: bool
+) -> tuple[str, tuple[Dim, ...]]:
     if signature.rest is None:
         signature.rest = found
     if sizes_of(found) == sizes_of(signature.rest):
         return "", signature.rest
     have, wanted = shape_text(found), shape_text(signature.rest)
-    return f"its leading axes [{have}] differ from [{wanted}] of an earlier argument", found
+    axes = "leading axes" if is_part else "axes"
+    return f"its {axes} [{have}] differ from [{wanted}] of an earlier argument", found
 
 
 def _match_axis(
@@ -306,7 +329,7 @@ def match_result(
     """`value` as the declared result `what`. Compile-time numbers stay what they are."""
     dtype = dtype_of(context, type_.name)
     value = context.read(value)
-    known = None if type_.dims else adapt_number(value, dtype)
+    known = adapt_number(value, dtype) if _takes_numbers(signature, type_) else None
     if known is not None:
         return known
     wanted = _wanted_dims(context, signature, type_)

@@ -1,22 +1,17 @@
-"""Calls of functions written in `.wg`: sizes are inferred, and the body is inlined.
-
-`fn f(x: …) -> … { … } grad g { … }` states its own gradient: the block computes, from the gradient
-of each result, one gradient for each argument that holds floats. It sees the arguments and
-everything that the function's body has bound.
-"""
+"""Calls of functions written in `.wg`: sizes are inferred, and the body is inlined."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from wgcc.elaborate.declarations.signatures import (
+    ANY_FLOAT,
     Signature,
-    dtype_of,
     match_argument,
     match_result,
     match_type,
 )
+from wgcc.elaborate.evaluation.custom_gradients import CustomGradient, remat_region
 from wgcc.elaborate.evaluation.statements import return_help, run_block
 from wgcc.elaborate.report import Place, Stop
 from wgcc.elaborate.tracing.arguments import Arguments, Given, plural
@@ -24,17 +19,14 @@ from wgcc.elaborate.tracing.context import Context
 from wgcc.elaborate.tracing.values import (
     FAILED,
     AnyValue,
+    DtypeValue,
     Failed,
     FunctionValue,
     LayerValue,
-    ListValue,
     Scope,
-    Tensor,
     TupleValue,
 )
 from wgcc.errors import Span
-from wgcc.ir.graph import FLOATS
-from wgcc.ops import OPS
 from wgcc.syntax import ast
 from wgcc.syntax.tree_text import walk
 
@@ -55,6 +47,7 @@ def call_function(
     given = _by_parameter(context, node, arguments, shown)
     signature = Signature(shown, {size.text for size in node.sizes}, layer=layer)
     context.functions.append(function)
+    around, context.given = context.given, given
     try:
         with (
             context.bounded(at),
@@ -69,6 +62,7 @@ def call_function(
                 return region.results(gradient.applied(result) if gradient else result)
     finally:
         context.functions.pop()
+        context.given = around
 
 
 def match_results(
@@ -162,6 +156,8 @@ def _bind_parameters(
             text = f"`{signature.name}` needs the argument `{name}`"
             raise Stop(context.report.error("WG0208", text, at))
         context.scope.bind(name, match_argument(context, signature, parameter, value, span))
+    if signature.has_any_float and context.scope.find(ANY_FLOAT) is None:
+        context.scope.bind(ANY_FLOAT, DtypeValue("f32"))
 
 
 def _require_sizes(context: Context, node: ast.Function, signature: Signature) -> None:
@@ -198,199 +194,12 @@ def _run(context: Context, function: FunctionValue, signature: Signature) -> Any
 
 
 def _prefix(context: Context, function: FunctionValue) -> str:
-    """A method's values are named after its layer, others after the caller and the function."""
+    """A method's values are named after its layer, others after the caller and the function.
+
+    Those of a built-in function are named by their ops alone.
+    """
     if function.owner is not None:
         return function.owner.path
+    if function.is_built_in:
+        return context.prefix
     return f"{context.prefix}.{function.name}" if context.prefix else function.name
-
-
-class RematRegion:
-    """`number` is None if nothing is marked."""
-
-    def __init__(self, context: Context, number: int | None) -> None:
-        self.context = context
-        self.number = number
-
-    def arguments(self, function: FunctionValue) -> None:
-        scope = self.context.scope
-        for parameter in function.node.values:
-            name = parameter.name.text
-            scope.bind(name, self._marked(scope.names[name], is_end=False))
-
-    def results(self, value: AnyValue) -> AnyValue:
-        return self._marked(value, is_end=True)
-
-    def _marked(self, value: AnyValue, is_end: bool) -> AnyValue:
-        if self.number is None:
-            return value
-        if isinstance(value, Tensor):
-            return self.context.emit(
-                "remat",
-                value,
-                dims=value.dims,
-                dtype=value.dtype,
-                region=self.number,
-                is_end=is_end,
-            )
-        if isinstance(value, TupleValue):
-            return TupleValue(tuple(self._marked(item, is_end) for item in value.items))
-        if isinstance(value, ListValue):
-            return ListValue(tuple(self._marked(item, is_end) for item in value.items))
-        return value
-
-
-@contextmanager
-def remat_region(context: Context, function: FunctionValue) -> Iterator[RematRegion]:
-    """The call of a `remat` layer, after its arguments are bound. Nested ones are not marked."""
-    wanted = function.owner is not None and function.owner.remat
-    if not wanted or context.in_remat:
-        yield RematRegion(context, None)
-        return
-    context.remat_regions += 1
-    context.in_remat = True
-    try:
-        region = RematRegion(context, context.remat_regions)
-        region.arguments(function)
-        yield region
-    finally:
-        context.in_remat = False
-
-
-class CustomGradient:
-    """The custom gradient of one call; made when the arguments are bound, before the body runs."""
-
-    def __init__(self, context: Context, function: FunctionValue, gradient: ast.Gradient) -> None:
-        self.context = context
-        self.function = function
-        self.gradient = gradient
-        parameters = function.node.values
-        self.arguments = {p.name.text: context.scope.names[p.name.text] for p in parameters}
-        self.floats = [
-            leaf
-            for p in parameters
-            if not isinstance(p.kind, str)
-            for leaf in _float_leaves(context, p.kind, self.arguments[p.name.text])
-        ]
-        self.first_node = len(context.trace.builder.nodes)
-
-    def applied(self, result: AnyValue) -> AnyValue:
-        """The results, with this gradient."""
-        results = list(_float_tensors(result))
-        if not results:
-            return result
-        self._refuse_parameters()
-        unknown = [self._unknown(tensor) for tensor in results]
-        gradients = self._gradients(_with_floats(result, iter(unknown)))
-        wanted = [
-            (leaf, gradient)
-            for leaf, gradient in zip(self.floats, gradients, strict=True)
-            if isinstance(leaf, Tensor)
-        ]
-        if not wanted:
-            return result
-        marked = self.context.emit_many(
-            "custom_grad",
-            *results,
-            *unknown,
-            *(leaf for leaf, _ in wanted),
-            *(gradient for _, gradient in wanted),
-            outputs=[(tensor.dims, tensor.dtype) for tensor in results],
-            results=len(results),
-            arguments=len(wanted),
-        )
-        return _with_floats(result, iter(marked))
-
-    def _unknown(self, tensor: Tensor) -> Tensor:
-        return self.context.emit("cotangent", tensor, dims=tensor.dims, dtype=tensor.dtype)
-
-    def _gradients(self, arriving: AnyValue) -> list[Tensor]:
-        context, gradient = self.context, self.gradient
-        writes = dict(context.trace.writes)
-        scope = Scope(context.scope, self.arguments)
-        self._bind_arriving(scope, arriving)
-        with context.within(scope, context.prefix):
-            returned = run_block(context, gradient.body)
-        if context.trace.writes != writes:
-            text = f"the gradient of `{self.function.name}` must not write state"
-            raise Stop(context.report.error("WG0316", text, gradient.body))
-        if returned is None:
-            text = f"the gradient of `{self.function.name}` never returns"
-            raise Stop(context.report.error("WG0601", text, gradient))
-        if isinstance(returned.value, Failed):
-            raise Stop
-        found = list(_leaves(returned.value))
-        if len(found) != len(self.floats):
-            takes, gives = plural(len(self.floats), "argument"), plural(len(found), "gradient")
-            text = f"`{self.function.name}` has {takes} of floats, but this is {gives}"
-            error = context.report.error("WG0316", text, returned.at)
-            raise Stop(error.help("return one gradient for each, in order; `0.0` for none"))
-        return [
-            self._fitted(item, leaf, returned.at)
-            for item, leaf in zip(found, self.floats, strict=True)
-        ]
-
-    def _fitted(self, item: AnyValue, leaf: AnyValue, at: Span) -> Tensor:
-        dims, dtype = (leaf.dims, leaf.dtype) if isinstance(leaf, Tensor) else ((), "f32")
-        return self.context.fit(self.context.read(item), dtype, dims, at)
-
-    def _bind_arriving(self, scope: Scope, arriving: AnyValue) -> None:
-        """One name for each result that holds floats."""
-        parts = arriving.items if isinstance(arriving, TupleValue) else (arriving,)
-        parts = tuple(part for part in parts if any(_float_tensors(part)))
-        names = self.gradient.names
-        if len(names) != len(parts):
-            count = plural(len(parts), "result")
-            text = f"`{self.function.name}` has {count} of floats, but {len(names)} are named here"
-            raise Stop(self.context.report.error("WG0316", text, names[-1]))
-        for name, part in zip(names, parts, strict=True):
-            scope.bind(name.text, part)
-
-    def _refuse_parameters(self) -> None:
-        """A trained parameter that the body reads itself would get no gradient, in silence."""
-        trace, report = self.context.trace, self.context.report
-        given = {trace.own(leaf.value) for leaf in self.floats if isinstance(leaf, Tensor)}
-        known = self.context.parts.params
-        params = {value: known.get(path) for value, path in trace.current_contents().items()}
-        for node in trace.builder.nodes[self.first_node :]:
-            for value in node.inputs:
-                ref = params.get(value)
-                if ref is None or ref.frozen or value in given or OPS[node.op].stops_gradient:
-                    continue
-                text = f"the gradient of `{self.function.name}` leaves out parameter `{ref.path}`"
-                problem = report.error("WG0316", text, self.gradient)
-                problem.also(node.span or ref.span, "it is used here")
-                raise Stop(problem.help("make it an argument, or use `stop_grad(...)` of it"))
-
-
-def _leaves(value: AnyValue) -> Iterator[AnyValue]:
-    if isinstance(value, TupleValue):
-        for item in value.items:
-            yield from _leaves(item)
-    else:
-        yield value
-
-
-def _float_tensors(value: AnyValue) -> Iterator[Tensor]:
-    for leaf in _leaves(value):
-        if isinstance(leaf, Tensor) and leaf.dtype in FLOATS:
-            yield leaf
-
-
-def _float_leaves(
-    context: Context, kind: ast.TypeExpr | ast.TupleType, value: AnyValue
-) -> Iterator[AnyValue]:
-    """The parts of an argument that are declared as floats, numbers included."""
-    if isinstance(kind, ast.TypeExpr):
-        if dtype_of(context, kind.name) in FLOATS:
-            yield value
-        return
-    items = value.items if isinstance(value, TupleValue) else (value,)
-    for field, item in zip(kind.fields, items, strict=True):
-        yield from _float_leaves(context, field.type, item)
-
-
-def _with_floats(value: AnyValue, new: Iterator[Tensor]) -> AnyValue:
-    """The same value with other tensors of floats, in order."""
-    if isinstance(value, TupleValue):
-        return TupleValue(tuple(_with_floats(item, new) for item in value.items))
-    return next(new) if isinstance(value, Tensor) and value.dtype in FLOATS else value

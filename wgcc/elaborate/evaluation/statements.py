@@ -147,7 +147,8 @@ def _unpacked(
 
 def _name(context: Context, name: str, value: AnyValue) -> None:
     context.scope.bind(name, value)
-    if name != "_":
+    in_built_in = bool(context.functions) and context.functions[-1].is_built_in
+    if name != "_" and not in_built_in:
         context.name(value, name)
 
 

@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 from wgcc.elaborate.declarations.constants import report_failed_assertion
 from wgcc.elaborate.declarations.layers import instantiate
-from wgcc.elaborate.declarations.signatures import dim_of, dtype_of
+from wgcc.elaborate.declarations.signatures import ANY_FLOAT, dim_of, dtype_of
 from wgcc.elaborate.evaluation.functions import call_function
 from wgcc.elaborate.evaluation.statements import run_block
 from wgcc.elaborate.index_ranges.input_ranges import check_ranges
@@ -24,6 +24,7 @@ from wgcc.elaborate.tracing.traced_graph import TracedGraph
 from wgcc.elaborate.tracing.values import (
     AnyValue,
     BoolValue,
+    DtypeValue,
     FunctionValue,
     LayerDefinition,
     LayerType,
@@ -86,7 +87,7 @@ def _options(parameters: tuple[ast.ValueParam, ...]) -> dict[str, Given] | None:
 
 def _placeholder_option(parameter: ast.ValueParam) -> AnyValue | None:
     kind = parameter.kind
-    if isinstance(kind, ast.TupleType):
+    if isinstance(kind, (ast.TupleType, ast.Choice)):
         return None
     word = kind if isinstance(kind, str) else kind.name.text
     if word == "dim" or word in INTEGERS:
@@ -98,6 +99,8 @@ def _placeholder_option(parameter: ast.ValueParam) -> AnyValue | None:
 
 def _check_function(context: Context, function: FunctionValue) -> None:
     scope = Scope(function.scope)
+    if scope.find(ANY_FLOAT) is None:
+        scope.bind(ANY_FLOAT, DtypeValue("f32"))
     for size in function.node.sizes:
         scope.bind(size.text, Dim.placeholder(size.text))
     try:
@@ -118,15 +121,17 @@ def _placeholder_arguments(context: Context, node: ast.Function) -> list[Given] 
         name, kind = parameter.name, parameter.kind
         if parameter.default is not None and _decides(kind):
             return given
-        if isinstance(kind, str):
+        if isinstance(kind, (str, ast.Choice)):
             return None
         given.append(Given(_placeholder(context, name.text, kind, rest), name.span))
     return given
 
 
-def _decides(kind: ast.TypeExpr | ast.TupleType | str) -> bool:
-    """A flag or a size is mostly used as one that is known at compile time."""
-    return isinstance(kind, str) or (isinstance(kind, ast.TypeExpr) and kind.name.text == "bool")
+def _decides(kind: ast.Kind) -> bool:
+    """A flag, a number or a size is mostly used as one that is known at compile time."""
+    return not isinstance(kind, ast.TupleType) and not (
+        isinstance(kind, ast.TypeExpr) and kind.dims
+    )
 
 
 def _placeholder(

@@ -11,6 +11,7 @@ from wgcc.elaborate.declarations.constants import check_assertion, declare_const
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.context import Context
 from wgcc.elaborate.tracing.values import (
+    BUILT_IN,
     FAILED,
     AnyValue,
     DtypeValue,
@@ -66,6 +67,12 @@ class Loader:
         self._load_used(source.text)
         self.context.report.root = source
         return self._declare(parse(source, self.context.report.diagnostics), _resolved(path))
+
+    def built_in(self, name: str) -> AnyValue:
+        """A built-in function that is written in the language; it is read at its first use."""
+        path = data_dir("grammar") / BUILT_IN
+        file = self._files.get(_resolved(path)) or self._load_library(path)
+        return file.scope.names[name]
 
     def _load_used(self, text: str) -> None:
         """The files of the library that define a word of `text`; their names join the others.

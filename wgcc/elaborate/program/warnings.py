@@ -11,10 +11,12 @@ from wgcc.elaborate.builtins import BUILTINS
 from wgcc.elaborate.declarations.optimizers import listing
 from wgcc.elaborate.tracing.context import Context, Minimized
 from wgcc.elaborate.tracing.values import (
+    BUILT_IN,
     LoadedFile,
     OptimizerValue,
 )
 from wgcc.errors import Span
+from wgcc.files import data_dir
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ir.places import AVERAGE
 from wgcc.syntax import ast
@@ -23,9 +25,11 @@ from wgcc.syntax.tree_text import walk
 
 def warn_of_names(context: Context, file: LoadedFile) -> None:
     """For a file of the user without errors."""
+    own = file.path != (data_dir("grammar") / BUILT_IN).resolve()
     for piece in walk(file.tree):
         if isinstance(piece, ast.Function):
-            _report_hidden(context, piece)
+            if own:
+                _report_hidden(context, piece)
             _report_locals(context, piece)
         elif isinstance(piece, ast.Test):
             _report_locals(context, piece)

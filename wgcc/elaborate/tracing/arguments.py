@@ -25,6 +25,7 @@ from wgcc.elaborate.tracing.values import (
     RangeValue,
     Text,
     TupleValue,
+    describe,
 )
 from wgcc.errors import Span
 
@@ -226,6 +227,20 @@ def _default(
 def _parameters(text: str) -> tuple[tuple[str, str | None], ...]:
     parts = (part.partition("=") for part in text.split(",") if part.strip())
     return tuple((name.strip(), default.strip() if eq else None) for name, eq, default in parts)
+
+
+def one_of(
+    report: Report, value: AnyValue | None, options: Sequence[str], what: str, at: Span
+) -> Text:
+    """`value` as one of these words; `what` begins the message."""
+    if isinstance(value, Text) and value.value in options:
+        return value
+    words = ", ".join(f'"{option}"' for option in options)
+    shown = f'"{value.value}"' if isinstance(value, Text) else describe(value)
+    problem = report.error("WG0209", f"{what} must be one of {words}, but this is {shown}", at)
+    for near in report.meant(value.value, options)[:1] if isinstance(value, Text) else ():
+        problem.help(f'did you mean "{near}"?', (at, f'"{near}"'))
+    raise Stop(problem)
 
 
 def plural(count: int, noun: str) -> str:

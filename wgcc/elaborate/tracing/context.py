@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from wgcc.elaborate.report import Report, Stop
+from wgcc.elaborate.tracing.arguments import Given
 from wgcc.elaborate.tracing.traced_graph import TracedGraph
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import (
@@ -87,6 +88,8 @@ class Context(Tracer):
         self.assertions: list[tuple[ast.Assert, Tensor]] = []
         self.entry: ast.Function | None = None
         self.functions: list[FunctionValue] = []
+        # The arguments of the innermost call.
+        self.given: Mapping[str, Given] = {}
         self.precision = "f32"
         # Calls of `remat` layers are numbered; calls nested inside one are not marked again.
         self.remat_regions = 0

@@ -66,6 +66,7 @@ class Tracer:
     - `evaluate(expr)`: the value of an expression in `scope`, with parameters and state read;
       raises `Stop` if it failed (for index items, which are handed over as syntax)
     - `call(function, arguments, at)`: the result of a call, for built-ins that take functions
+    - `built_in(name)`: a built-in function that is written in the language
     """
 
     def __init__(self, report: Report, trace: TracedGraph, here: Span) -> None:
@@ -79,6 +80,7 @@ class Tracer:
         self.prefix = ""
         self.evaluate: Callable[[ast.Expr], AnyValue]
         self.call: Callable[[AnyValue, Arguments, Span], AnyValue]
+        self.built_in: Callable[[str], AnyValue]
         # Call sites of random numbers are numbered.
         self.sites = 0
         self.choices: list[Choice] = []

@@ -179,6 +179,10 @@ class LayerContents:
     tensors: Mapping[str, Tensor]
 
 
+# The file of the library with built-in functions.
+BUILT_IN = "std/functions.wg"
+
+
 @dataclass(frozen=True, eq=False)
 class FunctionValue:
     name: str
@@ -186,6 +190,10 @@ class FunctionValue:
     scope: Scope
     file: LoadedFile
     owner: LayerValue | None = None
+
+    @property
+    def is_built_in(self) -> bool:
+        return self.file.source.name == BUILT_IN
 
 
 @dataclass(frozen=True, eq=False)

@@ -75,7 +75,7 @@ def inside_loop(loop: Loop, ranges: Ranges) -> Ranges:
 
 
 def _unchanged(loop: Loop, ranges: Ranges) -> Ranges:
-    """What holds in all iterations, and when the loop ends."""
+    """The ranges that hold in all iterations, and when the loop ends."""
     return _without(assigned_in((loop,)) | declared_in(loop.before), ranges)
 
 

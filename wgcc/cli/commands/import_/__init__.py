@@ -21,9 +21,8 @@ from wgcc.errors import WgError
 from wgcc.files import LARGEST_TEXT, read_bytes
 
 if TYPE_CHECKING:
-    from wgcc.importing.origin import Origin, Weights
     from wgcc.importing.propose import Pair, Proposal, Rules, Undecided
-    from wgcc.importing.transforms import Shape
+    from wgcc.importing.transforms import Origin, Shape, Weights
     from wgcc.ir.program import Program
 
 
@@ -144,9 +143,9 @@ def command(
         raise click.BadParameter(f"{output} is a folder", param_hint="-o")
     if propose is not None and propose.exists():
         raise click.BadParameter(f"{propose} is there already", param_hint="--propose")
-    from wgcc.importing.convert import convert, own_tensors
-    from wgcc.importing.joined import join_attention
     from wgcc.importing.map_text import map_text
+    from wgcc.importing.propose import join_attention
+    from wgcc.importing.weight_files import convert, own_tensors
 
     program = _program(model_file, model_settings(options))
     tensors = own_tensors(program)

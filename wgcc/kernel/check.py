@@ -1,0 +1,391 @@
+"""Checks a kernel: types, barriers, indices, and the limits that every WebGPU device grants.
+
+All of it is read off the tree, for all threads of a grid at once (`abstract.py`). A kernel is right
+if it has no `problems`; each index is proven to be in range, or says why not. What is not proven is
+not wrong: WGSL clamps it, at a cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from wgcc.kernel.abstract import Evaluation, Findings, IndexClaim, LocalVariable, Value
+from wgcc.kernel.facts import Knowledge
+from wgcc.kernel.limits import MAX_GRID, MAX_STORAGE, Grid, check_limits
+from wgcc.kernel.ranges import Range, arithmetic, single, whole_range
+from wgcc.kernel.rewrite.drop_tests import assigned_in
+from wgcc.kernel.tree import (
+    Assign,
+    Binary,
+    Call,
+    Element,
+    Expr,
+    FunctionDef,
+    If,
+    Let,
+    Loop,
+    Member,
+    Module,
+    Name,
+    Return,
+    Run,
+    Statement,
+    expressions_of,
+    parts_of,
+    statements_of,
+)
+from wgcc.kernel.types import fits
+
+Body = tuple[Statement, ...]
+# Subgroups have 4 to 128 threads.
+MAX_SUBGROUP = 128
+
+
+@dataclass(frozen=True, slots=True)
+class KernelReport:
+    problems: tuple[str, ...]
+    indices: tuple[IndexClaim, ...]
+
+    @property
+    def unproven(self) -> tuple[IndexClaim, ...]:
+        return tuple(index for index in self.indices if not index.is_proven)
+
+
+def check(
+    module: Module,
+    grid: Grid = (MAX_GRID, MAX_GRID, MAX_GRID),
+    counters: Mapping[str, int] | None = None,
+    max_storage: int = MAX_STORAGE,
+) -> KernelReport:
+    """`grid`: the most workgroups it is started with. `counters`: uniforms that count rounds."""
+    findings = Findings()
+    evaluation = Evaluation(module, findings, counters or {})
+    checker = _Checker(evaluation)
+    size = checker.workgroup()
+    check_limits(evaluation, grid, size, max_storage)
+    checker.main(grid, size)
+    return KernelReport(tuple(findings.problems), tuple(findings.indices.values()))
+
+
+class _Checker:
+    """Runs statements; `_e` is the state where they have come."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        self._e = evaluation
+        self._e.call = self._function
+        self._module = evaluation.module
+        self._returned: list[Value] = []
+
+    def workgroup(self) -> Grid:
+        sizes = [self._e.value(size).expr for size in self._module.workgroup]
+        x, y, z, *_ = [self._e.facts.range(e).high for e in sizes if e is not None] + [1, 1]
+        return x, y, z
+
+    def main(self, grid: Grid, size: Grid) -> None:
+        function = self._module.functions["main"]
+        args = [self._built_in(kind.removeprefix("@"), grid, size) for _, kind in function.params]
+        kinds = {v.name: v.kind for v in self._module.variables.values() if v.space == "private"}
+        private = {
+            name: LocalVariable(self._zero(name, kind), True) for name, kind in kinds.items()
+        }
+        self._e.scopes = [private]
+        self._function(function, args)
+
+    def _zero(self, name: str, kind: str) -> Value:
+        kind = self._e.long(kind)
+        return self._e.opaque(kind, name, True, single(0) if kind in ("u32", "i32") else None)
+
+    def _built_in(self, name: str, grid: Grid, size: Grid) -> Value:
+        most = {
+            "local_invocation_index": (prod(size),),
+            "subgroup_size": (MAX_SUBGROUP + 1,),
+            "subgroup_invocation_id": (MAX_SUBGROUP,),
+            "workgroup_id": grid,
+            "num_workgroups": tuple(n + 1 for n in grid),
+            "local_invocation_id": size,
+            "global_invocation_id": tuple(n * s for n, s in zip(grid, size, strict=True)),
+        }[name]
+        is_uniform = name in ("workgroup_id", "num_workgroups")
+        parts = tuple(self._e.opaque("u32", name, is_uniform, Range(0, n - 1)) for n in most)
+        return parts[0] if len(parts) == 1 else Value("vec3<u32>", is_uniform, parts=parts)
+
+    def _function(self, function: FunctionDef, args: list[Value]) -> Value:
+        e = self._e
+        outer = e.scopes, e.function, e.facts, e.is_together, self._returned
+        e.function, self._returned = function.name, []
+        params = zip(function.params, args, strict=False)
+        own = {
+            name: LocalVariable(self._bind(name, arg, kind), False) for (name, kind), arg in params
+        }
+        e.scopes = [*e.scopes[:1], own]
+        self._block(function.body)
+        if len(self._returned) > 1 or _returns(function.body[:-1]):
+            # Where a function has several ends, what it assigned is not the same at each.
+            for name in self._private_writes(function.body):
+                self._forget(name, False)
+        private, returned, is_together = e.scopes[0], self._returned, e.is_together
+        e.scopes, e.function, e.facts, e.is_together, self._returned = outer
+        e.scopes[0] = private
+        if function.result is None:
+            return Value("", True)
+        kind = e.long(function.result)
+        for value in returned:
+            if not fits(kind, e.long(value.kind)):
+                e.fail(f"{function.name} returns {value.kind} as {kind}")
+        if len(returned) == 1:
+            return e.settle(returned[0], kind)
+        is_uniform = is_together and all(value.is_uniform for value in returned)
+        known = _hull([e.facts.range(v.expr) for v in returned if v.expr is not None])
+        return e.opaque(kind, function.name, is_uniform, known if kind in ("u32", "i32") else None)
+
+    def _bind(self, name: str, value: Value, kind: str | None) -> Value:
+        """Gives a value a symbol of its own, so that expressions stay small."""
+        if kind is not None and kind.startswith("@"):
+            return value
+        value = self._e.settle(value, kind)
+        if value.expr is None:
+            return value
+        expr = self._e.facts.define(name, value.kind, value.expr)
+        return Value(value.kind, value.is_uniform, expr)
+
+    def _block(self, body: Body) -> None:
+        self._e.scopes.append({})
+        for statement in body:
+            self._statement(statement)
+        self._e.scopes.pop()
+
+    def _statement(self, statement: Statement) -> None:
+        match statement:
+            case Let():
+                self._let(statement)
+            case Assign(target, value):
+                self._assign(target, self._e.value(value))
+            case If():
+                self._if(statement)
+            case Loop():
+                self._loop(statement)
+            case Return(value):
+                if value is not None:
+                    returned = self._e.value(value)
+                    is_uniform = returned.is_uniform and self._e.is_together
+                    self._returned.append(
+                        Value(returned.kind, is_uniform, returned.expr, returned.parts)
+                    )
+            case Run(call):
+                self._e.value(call)
+
+    def _let(self, let: Let) -> None:
+        if let.value is None:
+            assert let.kind is not None
+            value = self._zero(let.name, let.kind)
+        else:
+            value = self._bind(let.name, self._e.value(let.value), let.kind)
+        self._e.scopes[-1][let.name] = LocalVariable(value, let.mutable)
+
+    def _assign(self, target: Expr, value: Value) -> None:
+        if target == Name("_"):
+            return
+        root = target
+        while isinstance(root, Member | Element):
+            root = root.whole
+        assert isinstance(root, Name)
+        place = self._e.place(target)
+        if not fits(self._e.long(place.kind), self._e.long(value.kind)):
+            self._e.fail(f"{value.kind} is assigned to {place.kind}")
+        variable = self._e.lookup(root.name)
+        if variable is None:
+            memory = self._module.variables.get(root.name)
+            if memory is None or memory.access == "read" or memory.space == "uniform":
+                self._e.fail(f"`{root.name}` cannot be assigned")
+        elif not variable.is_mutable:
+            self._e.fail(f"`{root.name}` is no variable")
+        elif isinstance(target, Name):
+            variable.value = self._bind(root.name, value, variable.value.kind)
+        else:
+            is_uniform = variable.value.is_uniform and value.is_uniform and place.is_uniform
+            variable.value = self._e.opaque(variable.value.kind, root.name, is_uniform)
+
+    def _if(self, statement: If) -> None:
+        e = self._e
+        condition = self._condition(statement.condition)
+        before, together, facts = e.scopes, e.is_together, e.facts
+        ends = []
+        for body, truth in ((statement.then, True), (statement.other, False)):
+            e.scopes = _copy(before)
+            e.facts = facts.assume(condition.expr, truth) if condition.expr is not None else facts
+            e.is_together = together and condition.is_uniform
+            self._block(body)
+            ends.append((e.scopes, e.facts, e.is_together, _leaves(body)))
+        self._join(before, ends, condition, facts)
+        e.is_together = together and (
+            not _returns((statement,)) or (condition.is_uniform and ends[0][2] and ends[1][2])
+        )
+
+    def _join(
+        self,
+        before: list[dict[str, LocalVariable]],
+        ends: list[tuple[list[dict[str, LocalVariable]], Knowledge, bool, bool]],
+        condition: Value,
+        facts: Knowledge,
+    ) -> None:
+        """Keeps what holds after both branches; after one of them, if the other returns."""
+        open_ends = [end for end in ends if not end[3]] or ends
+        if len(open_ends) == 1:
+            scopes, self._e.facts = open_ends[0][:2]
+        else:
+            scopes, self._e.facts = before, facts
+        self._e.scopes = scopes
+        for level, scope in enumerate(scopes):
+            for name, variable in scope.items():
+                values = [end[0][level][name].value for end in open_ends]
+                if any(value is not values[0] for value in values[1:]):
+                    ranges = [end[1] for end in open_ends]
+                    variable.value = self._either(name, values, ranges, condition.is_uniform)
+                else:
+                    variable.value = values[0]
+
+    def _either(
+        self, name: str, values: list[Value], facts: list[Knowledge], uniform: bool
+    ) -> Value:
+        known = None
+        if all(value.expr is not None and value.kind in ("u32", "i32") for value in values):
+            known = _hull([f.range(v.expr) for f, v in zip(facts, values, strict=True) if v.expr])
+        is_uniform = uniform and all(value.is_uniform for value in values)
+        return self._e.opaque(values[0].kind, name, is_uniform, known)
+
+    def _condition(self, expr: Expr) -> Value:
+        condition = self._e.value(expr)
+        if condition.kind != "bool":
+            self._e.fail(f"a condition is {condition.kind}")
+        return condition
+
+    def _loop(self, loop: Loop) -> None:
+        """Until nothing new turns out to differ among threads."""
+        e = self._e
+        e.scopes.append({})
+        for statement in loop.before:
+            self._statement(statement)
+        names = {n for n in assigned_in((loop,)) if e.lookup(n) is not None}
+        names |= self._private_writes((loop,))
+        first, facts, together = _copy(e.scopes), e.facts, e.is_together
+        uniform = {name: self._uniform(name) for name in names}
+        is_together = together
+        while True:
+            e.scopes, e.facts, e.is_together = _copy(first), facts, is_together
+            condition = self._enter(loop, uniform)
+            e.is_together = e.is_together and condition.is_uniform
+            inside = e.is_together
+            self._block(loop.body)
+            for statement in loop.after:
+                self._statement(statement)
+            after = {name: uniform[name] and self._uniform(name) for name in names}
+            leaves = inside and not e.is_together
+            if after == uniform and not (leaves and is_together):
+                break
+            uniform, is_together = after, is_together and not leaves
+        e.scopes, e.facts = first, facts
+        for name in names:
+            self._forget(name, uniform[name] and condition.is_uniform)
+        is_split = _returns(loop.body) and not (condition.is_uniform and is_together)
+        e.is_together = together and not is_split
+        e.scopes.pop()
+
+    def _private_writes(self, body: Body) -> set[str]:
+        """The private variables that statements assign, or the functions that they call."""
+        written, waiting, seen = set[str](), [body], set[str]()
+        while waiting:
+            block = waiting.pop()
+            written |= assigned_in(block)
+            called = _calls_in(block) & set(self._module.functions) - seen
+            waiting += [self._module.functions[name].body for name in called]
+            seen |= called
+        return written & set(self._e.scopes[0])
+
+    def _uniform(self, name: str) -> bool:
+        variable = self._e.lookup(name)
+        return variable is not None and variable.value.is_uniform
+
+    def _forget(self, name: str, is_uniform: bool, known: Range | None = None) -> None:
+        variable = self._e.lookup(name)
+        assert variable is not None
+        variable.value = self._e.opaque(variable.value.kind, name, is_uniform, known)
+
+    def _enter(self, loop: Loop, uniform: Mapping[str, bool]) -> Value:
+        """Into any iteration: of what the loop assigns, only counters are known."""
+        starts = {name: self._e.lookup(name) for name in uniform}
+        values = {name: start.value for name, start in starts.items() if start is not None}
+        for name, is_uniform in uniform.items():
+            self._forget(name, is_uniform)
+        facts = self._e.facts
+        condition = self._condition(loop.condition)
+        if condition.expr is not None:
+            self._e.facts = facts.assume(condition.expr, True)
+        counter = self._counter_of(loop, values)
+        if counter is None:
+            return condition
+        self._e.facts = facts
+        self._forget(counter[0], uniform[counter[0]], counter[1])
+        condition = self._condition(loop.condition)
+        if condition.expr is not None:
+            self._e.facts = facts.assume(condition.expr, True)
+        return condition
+
+    def _counter_of(self, loop: Loop, starts: Mapping[str, Value]) -> tuple[str, Range] | None:
+        """The variable that the head of a loop counts, and where it can be: it never turns back."""
+        match loop.after:
+            case (Assign(Name(name), Binary(op, Name(old), step)),) if name == old:
+                start = starts.get(name)
+            case _:
+                return None
+        if (
+            start is None
+            or start.expr is None
+            or name in {*assigned_in(loop.body), *self._e.scopes[0]}
+        ):
+            return None
+        kind, by = start.kind, self._e.value(step).expr
+        if kind not in ("u32", "i32") or by is None:
+            return None
+        first, stride = self._e.facts.range(start.expr), self._e.facts.range(by)
+        variable = self._e.lookup(name)
+        assert variable is not None and variable.value.expr is not None
+        inside = self._e.facts.range(variable.value.expr)
+        # The next value, if it does not wrap around.
+        following = arithmetic(op, inside, stride, kind)
+        whole = whole_range(kind)
+        if op in ("/", ">>") and kind == "u32":
+            return name, Range(0, first.high)
+        if following is None or stride.low < (1 if op == "*" else 0):
+            return None
+        if op == "+" and first.is_single and stride.is_single and stride.low > 0:
+            # The last of the numbers that are so far apart.
+            steps = max(inside.high - first.low, 0) // stride.low
+            return name, Range(first.low, first.low + steps * stride.low)
+        if op == "+" or (op == "*" and first.low >= 0):
+            return name, Range(first.low, whole.high)
+        return (name, Range(whole.low, first.high)) if op == "-" else None
+
+
+def _copy(scopes: list[dict[str, LocalVariable]]) -> list[dict[str, LocalVariable]]:
+    return [{n: LocalVariable(v.value, v.is_mutable) for n, v in scope.items()} for scope in scopes]
+
+
+def _hull(ranges: list[Range]) -> Range | None:
+    if not ranges:
+        return None
+    return Range(min(r.low for r in ranges), max(r.high for r in ranges))
+
+
+def _returns(body: Body) -> bool:
+    return any(isinstance(statement, Return) for statement in statements_of(body))
+
+
+def _leaves(body: Body) -> bool:
+    return bool(body) and isinstance(body[-1], Return)
+
+
+def _calls_in(body: Body) -> set[str]:
+    exprs = (expr for statement in statements_of(body) for expr in expressions_of(statement))
+    return {part.name for expr in exprs for part in parts_of(expr) if isinstance(part, Call)}

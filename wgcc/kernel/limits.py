@@ -1,0 +1,39 @@
+"""The limits that every WebGPU device grants a kernel."""
+
+from __future__ import annotations
+
+from math import prod
+
+from wgcc.kernel.abstract import Evaluation
+from wgcc.kernel.types import array_parts, bytes_of
+
+Grid = tuple[int, int, int]
+MAX_GRID = 65_535
+MAX_THREADS = 256
+MAX_SIZE = (256, 256, 64)
+MAX_WORKGROUP_BYTES = 16_384
+MAX_STORAGE, MAX_UNIFORM = 8, 12
+
+
+def check_limits(evaluation: Evaluation, grid: Grid, size: Grid, max_storage: int) -> None:
+    """`size` is that of a workgroup; `max_storage`: so many storage buffers are bound at most."""
+    if prod(size) > MAX_THREADS or any(n > m for n, m in zip(size, MAX_SIZE, strict=True)):
+        evaluation.fail(f"{prod(size)} threads in a workgroup")
+    if max(grid) > MAX_GRID:
+        evaluation.fail(f"{max(grid)} workgroups along an axis")
+    variables = evaluation.module.variables.values()
+    memory = sum(_bytes(evaluation, v.kind) for v in variables if v.space == "workgroup")
+    if memory > MAX_WORKGROUP_BYTES:
+        evaluation.fail(f"{memory} bytes of workgroup memory")
+    for space, most in (("storage", max_storage), ("uniform", MAX_UNIFORM)):
+        if sum(v.space == space for v in variables) > most:
+            evaluation.fail(f"more than {most} bindings of {space}")
+
+
+def _bytes(evaluation: Evaluation, kind: str) -> int:
+    """Each variable takes multiples of 16 bytes."""
+    kind = evaluation.long(kind)
+    array = array_parts(kind)
+    element = evaluation.long(array[0]) if array else kind
+    count = evaluation.length_of(kind) if array else 1
+    return -(-count * bytes_of(element) // 16) * 16
