@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from wgcc.access.values import FLOAT, MAYBE, Ids, Value, cast, is_varying
+from wgcc.ir.dtypes import F16, FLOATS
 from wgcc.kernel.tree import Element, Expr, Member, Module, Name
 from wgcc.lazy_numpy import np
 
-_SIZES = {"bool": 4, "f32": 4, "u32": 4, "i32": 4, "f16": 2, "atomic<u32>": 4}
+_SIZES = {"bool": 4, "f32": 4, "u32": 4, "i32": 4, F16: 2, "atomic<u32>": 4}
 _COMPONENTS = "xyzw"
 
 
@@ -89,7 +90,7 @@ def unknown(found: Reference) -> Value:
     if found.kind.startswith("vec"):
         part = Reference(found.variable, found.index, found.offset, kind[5:-1])
         return (unknown(part),) * int(kind[3])
-    if kind in ("f32", "f16"):
+    if kind in FLOATS:
         return FLOAT
     if kind == "bool":
         return MAYBE

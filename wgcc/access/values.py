@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from wgcc.ir.dtypes import FLOATS
 from wgcc.lazy_numpy import Array, np
 
 
@@ -50,7 +51,7 @@ def zero_of(kind: str, length: int = 1) -> Value:
         return [zero_of(element) for _ in range(length)]
     if kind.startswith("vec"):
         return (zero_of(kind[5:-1]),) * int(kind[3])
-    return FLOAT if kind in ("f32", "f16") else cast(kind, 0)
+    return FLOAT if kind in FLOATS else cast(kind, 0)
 
 
 def cast(kind: str, value: Value) -> Value:

@@ -28,6 +28,7 @@ from wgcc.from_onnx.values import (
     kept_order,
     plain_order,
 )
+from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast
 from wgcc.syntax.templates import NOWHERE, call, constructor, filled, tree_of
@@ -254,9 +255,7 @@ class Op:
                 raise CannotImport(
                     f"it holds whole numbers from {low} to {high}: more than 32 bits"
                 )
-        names = {"f32": np.float32, "i32": np.int32, "u32": np.uint32, "bool": np.bool_,
-                 "i8": np.int8, "u8": np.uint8}  # fmt: skip
-        return array.astype(names[Constant(array).dtype], order="C")
+        return array.astype(DTYPE_TABLE[Constant(array).dtype].numpy, order="C")
 
     def _finite(self, array: Array) -> Array:
         """Infinity, as masks have it, is the largest number there is."""

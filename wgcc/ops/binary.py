@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from wgcc.ir.dtypes import NUMBERS
+from wgcc.ir.dtypes import INTEGER_RANGES, INTEGERS, NUMBERS, SIGNED
 from wgcc.ir.graph import FLOATS, Node, TensorType
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.dtypes import wgsl_type
@@ -93,15 +93,16 @@ def minimum_derivative(g: Term, x: Term, z: Term, y: Term) -> tuple[Term, Term]:
 
 
 def _whole_numbers() -> list[Sample]:
-    i32, u32, i8, u8 = (TensorType((65,), dtype) for dtype in ("i32", "u32", "i8", "u8"))
+    signed = [dtype for dtype in INTEGERS if dtype in SIGNED]
+    cases = [
+        *((dtype, (1, 9)) for dtype in INTEGERS),
+        *((dtype, (max(INTEGER_RANGES[dtype][0], -128), -1)) for dtype in signed),
+        ("i32", (-9, 9)),
+        ("u32", (0, 2)),
+    ]
     return [
-        Sample([i32, i32], integers=(1, 9), differentiable=False),
-        Sample([i32, i32], integers=(-9, -1), differentiable=False),
-        Sample([u32, u32], integers=(1, 9), differentiable=False),
-        Sample([u8, u8], integers=(1, 9), differentiable=False),
-        Sample([i8, i8], integers=(-128, -1), differentiable=False),
-        Sample([i32, i32], integers=(-9, 9), differentiable=False),
-        Sample([u32, u32], integers=(0, 2), differentiable=False),
+        Sample([TensorType((65,), dtype)] * 2, integers=ends, differentiable=False)
+        for dtype, ends in cases
     ]
 
 

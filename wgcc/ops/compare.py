@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from wgcc.ir.dtypes import NUMBERS
+from wgcc.ir.dtypes import INTEGERS, NUMBERS
 from wgcc.ir.graph import DTYPES, FLOATS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import np
 from wgcc.ops.checks import check_dtype, check_same
@@ -75,7 +75,7 @@ def _samples() -> list[Sample]:
             integers=(0, 1),
             differentiable=False,
         )
-        for d in ("i32", "u32", "i8", "u8", "bool")
+        for d in (*INTEGERS, "bool")
     ]
     return floats + others
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from math import isfinite, isnan, prod
 
-from wgcc.ir.dtypes import NUMBERS
+from wgcc.ir.dtypes import INTEGER_RANGES, INTEGERS, NARROW_INTEGERS, NUMBERS
 from wgcc.ir.graph import DTYPES, FLOATS, Node, TensorType
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype, check_sizes
@@ -112,11 +112,12 @@ OPS = (
             Sample([], {"value": -0.1, "dtype": "f32"}),
             Sample([], {"value": 1e-30, "dtype": "f32"}),
             Sample([], {"value": 3, "dtype": "f32"}),
-            Sample([], {"value": -(2**31), "dtype": "i32"}),
-            Sample([], {"value": 2**32 - 1, "dtype": "u32"}),
-            Sample([], {"value": 255, "dtype": "u8"}),
-            Sample([], {"value": -128, "dtype": "i8"}),
             Sample([], {"value": True, "dtype": "bool"}),
+            *(
+                Sample([], {"value": end, "dtype": dtype})
+                for dtype in INTEGERS
+                for end in INTEGER_RANGES[dtype]
+            ),
         ],
         never_stored=True,
     ),
@@ -128,7 +129,7 @@ OPS = (
         samples=[
             Sample([], {"n": n, "dtype": dtype})
             for n in (1, 63, 65, 200)
-            for dtype in ("f32", "i32", "u32", "i8", "u8")
+            for dtype in ("f32", *INTEGERS)
         ],
         never_stored=True,
     ),
@@ -155,7 +156,7 @@ OPS = (
                 ((1.0, -2.5, 1e-30, 4.0), (2, 2), "f32"),
                 (tuple(0.25 * number for number in range(-15, 15)), (2, 3, 5), "f32"),
                 ((3, -1, 2), (3,), "i32"),
-                ((-128, 127), (2, 1), "i8"),
+                *((INTEGER_RANGES[dtype], (2, 1), dtype) for dtype in NARROW_INTEGERS),
                 ((True, False, True), (3,), "bool"),
             )
         ],

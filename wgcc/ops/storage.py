@@ -19,6 +19,7 @@ from wgcc.ir.places import ALIGNMENT, round_up
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype, check_same
 from wgcc.ops.compare import no_grad
+from wgcc.ops.dtypes import wgsl_type
 from wgcc.ops.pointwise import samples_of
 from wgcc.ops.registry import Op, Pointwise, Sample, Special
 
@@ -35,8 +36,8 @@ def reference_flat(*parts: Array, words: int) -> Array:
     return flat
 
 
-# An element as the lowest byte of a u32.
-_BYTES = {"bool": "select(0u, 1u, {%d})", "i8": "(bitcast<u32>({%d}) & 255u)", "u8": "{%d}"}
+# An element as the lowest byte of a u32, by its type in WGSL.
+_BYTES = {"bool": "select(0u, 1u, {%d})", "i32": "(bitcast<u32>({%d}) & 255u)", "u32": "{%d}"}
 
 
 def infer_pack(*parts: TensorType) -> TensorType:
@@ -53,7 +54,7 @@ def reference_pack(*parts: Array) -> Array:
 
 
 def wgsl(node: Node) -> str:
-    byte = _BYTES[node.inputs[0].dtype]
+    byte = _BYTES[wgsl_type(node.inputs[0].dtype)]
     first, *others = (byte % number for number in range(4))
     return " | ".join([first, *(f"({x} << {8 * i}u)" for i, x in enumerate(others, 1))])
 
@@ -84,7 +85,7 @@ OPS = (
             Sample([(65,)]),
             Sample([()]),
             Sample([TensorType((3, 5), "bool")], differentiable=False),
-            Sample([TensorType((3, 5), "u8")], differentiable=False),
+            Sample([TensorType((3, 5), PACKED[0])], differentiable=False),
         ],
         identity=True,
     ),

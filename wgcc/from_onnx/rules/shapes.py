@@ -9,6 +9,7 @@ from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.indexing import window
 from wgcc.from_onnx.rules.rule import Rule, at_axis, axes_of, axis_of, common_order, part_of
 from wgcc.from_onnx.values import Constant, Operand, Value, plain_order
+from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.lazy_numpy import np
 from wgcc.syntax import ast
 from wgcc.syntax.templates import NOWHERE
@@ -188,9 +189,7 @@ def constant_of_shape(op: Op) -> Operand:
 def eye_like(op: Op) -> Operand:
     rows, columns = op.type.shape
     array = np.eye(rows, columns, int(op.attribute("k", 0)))
-    names = {"f32": np.float32, "i32": np.int32, "bool": np.bool_, "u32": np.uint32,
-             "i8": np.int8, "u8": np.uint8}  # fmt: skip
-    return Constant(array.astype(names[op.type.dtype]))
+    return Constant(array.astype(DTYPE_TABLE[op.type.dtype].numpy))
 
 
 def reverse_sequence(op: Op) -> Operand:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from wgcc.ir.dtypes import F16
 from wgcc.ir.places import ceil_div
 from wgcc.schedule.codegen.bindings import VECTOR
 from wgcc.schedule.kernels.operands import INNER, Operand
@@ -262,7 +263,7 @@ class _Writer:
         return [f"{place} = {value};" for place, value in zip(places, values, strict=True)]
 
     def element(self, text: str) -> str:
-        kind = "vec4h" if self.width == VECTOR else "f16"
+        kind = "vec4h" if self.width == VECTOR else F16
         return f"{kind}({text})" if self.half else text
 
 
