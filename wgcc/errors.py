@@ -43,6 +43,10 @@ class Source:
         end = self._starts[line] - 1 if line < len(self._starts) else len(self.text)
         return self.text[start:end].rstrip("\r\n")
 
+    def line_start(self, line: int) -> int | None:
+        """The position of its first character; None beyond the last line."""
+        return self._starts[line - 1] if 1 <= line <= len(self._starts) else None
+
     def line_indent(self, line: int) -> str:
         """The white space that a line begins with."""
         found = _INDENT.match(self.text, self._starts[line - 1])

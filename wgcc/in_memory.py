@@ -22,9 +22,11 @@ from wgcc.bundle.content import data_bytes
 from wgcc.bundle.folder import write_files
 from wgcc.compile_error import CompileError
 from wgcc.compiler import Compiled, compile_file
-from wgcc.errors import Source, WgError, render_run
+from wgcc.errors import Diagnostics, Source, WgError, render_run
 from wgcc.files import read_bytes, read_text
 from wgcc.live_settings import live_names, with_live_settings
+from wgcc.syntax import ast
+from wgcc.syntax.parser import parse
 from wgcc_runtime.copying import PLAN, Files, Origin
 from wgcc_runtime.drawn import checked_seed
 from wgcc_runtime.errors import WgccWarning
@@ -136,6 +138,18 @@ def compile(
     raise error
 
 
+def declared_names(program: str | Path) -> set[str]:
+    """The dims that a program declares itself."""
+    try:
+        tree = parse(_source(program), Diagnostics())
+    except WgError as failure:
+        error = CompileError(failure)
+    else:
+        dims = (item for item in tree.items if isinstance(item, ast.Dims))
+        return {dim.name.text for item in dims for dim in item.dims}
+    raise error
+
+
 def _numbers(*parts: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
     numbers: dict[str, float] = {}
     for name, number in (item for part in parts for item in part.items()):
@@ -157,15 +171,18 @@ def _plain(number: Any) -> float:
 
 def _read(program: str | Path) -> tuple[Source, str]:
     """A program and the digest of its content."""
+    source, digest = _source(program), hashlib.sha256()
+    _add_content(source.text, Path(source.path).parent.resolve(), digest, set())
+    return source, digest.hexdigest()
+
+
+def _source(program: str | Path) -> Source:
+    """A text has a line break or a brace; all else is a path."""
     if isinstance(program, str) and re.search(r"[\n{]", program):
         text = program.replace("\r\n", "\n").replace("\r", "\n")
-        source, folder = Source(NAME, text, SHOWN), Path()
-    else:
-        path = Path(program)
-        source, folder = Source(path.name, read_text(path), str(path)), path.parent
-    digest = hashlib.sha256()
-    _add_content(source.text, folder.resolve(), digest, set())
-    return source, digest.hexdigest()
+        return Source(NAME, text, SHOWN)
+    path = Path(program)
+    return Source(path.name, read_text(path), str(path))
 
 
 def _add_content(text: str, folder: Path, digest: Any, seen: set[Path]) -> None:

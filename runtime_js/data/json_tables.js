@@ -8,16 +8,17 @@ import { trimmed } from './source.js';
 
 /** @import { Delimited } from './records.js' */
 /** @import { Source } from './source.js' */
+/** @import { Chunks } from './text_lines.js' */
 /** @typedef {{records: Delimited, header?: boolean}} JsonTable `header`: whether the first record is
  *   one; undefined where the rules of tables decide */
 /** @typedef {Record<string, any>} NamedArrays typed arrays with their shapes */
 
 /**
- * @param {string} text @param {Source} source
+ * @param {Chunks} chunks @param {Source} source
  * @returns {Promise<{table?: JsonTable, arrays?: NamedArrays}>}
  */
-export async function readJson(text, source) {
-  const value = await parseJson(text, source);
+export async function readJson(chunks, source) {
+  const value = await parseJson([...chunks()].join(''), source);
   source.unit = 'row';
   const items = value instanceof Map ? [...value.values()] : value;
   if (!Array.isArray(items)) return source.refuse('json-form');

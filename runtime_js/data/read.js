@@ -25,9 +25,31 @@ import { readsText, readText } from './text_windows.js';
 /** @import { JsonTable, NamedArrays } from './json_tables.js' */
 /** @import { Chunks } from './text_lines.js' */
 /** @typedef {{notes: string[], unit: string}} Found what reading the file itself gave */
-/** @typedef {Found & {table?: JsonTable, arrays?: NamedArrays}} FoundTable */
+/** @typedef {Found & TableOrArrays} FoundTable */
 
-const TABLE_SUFFIX = /\.(?:csv|tsv|tab|json)$/i;
+/** @typedef {{table?: JsonTable, arrays?: NamedArrays}} TableOrArrays */
+
+/** @param {Chunks} chunks @param {Source} source @returns {Promise<TableOrArrays>} */
+async function readDelimited(chunks, source) {
+  return { table: { records: await readRecords(chunks, source) } };
+}
+
+/**
+ * What makes a table, or arrays, of a text, by the end of a file's name; all other files that are
+ * no text have delimiters, too.
+ * @type {Record<string, (chunks: Chunks, source: Source) => Promise<TableOrArrays>>}
+ */
+const TABLES = {
+  '.csv': readDelimited,
+  '.tsv': readDelimited,
+  '.tab': readDelimited,
+  '.json': readJson,
+};
+/** Ends of the names of files that hold data; pictures have others. */
+export const DATA_SUFFIXES = [...Object.keys(TABLES), '.txt', '.npz', '.npy', '.safetensors'];
+
+/** @param {string} name of a file */
+const suffixOf = name => /\.\w+$/.exec(name.toLowerCase())?.[0] ?? '';
 
 /**
  * A table, arrays, pictures or text as arrays for the inputs of an entry.
@@ -77,7 +99,7 @@ export class DataSource {
       source.refuse('several-files');
     if (this.files.length > 1 || isPicture(file))
       return readPictures(this.files, source, form, entry, options);
-    if (!TABLE_SUFFIX.test(file.name) && readsText(form, entry)) {
+    if (!Object.hasOwn(TABLES, suffixOf(file.name)) && readsText(form, entry)) {
       this.#text ??= this.#decoded();
       const { chunks, notes } = await this.#text;
       source.notes.push(...notes);
@@ -114,10 +136,8 @@ export class DataSource {
     this.#text ??= this.#decoded();
     const { chunks, notes } = await this.#text;
     const source = new Source(this.name);
-    const isJson = this.files[0].name.toLowerCase().endsWith('.json');
-    const found = isJson
-      ? await readJson([...chunks()].join(''), source)
-      : { table: { records: await readRecords(chunks, source) } };
+    const read = TABLES[suffixOf(this.files[0].name)] ?? readDelimited;
+    const found = await read(chunks, source);
     return { ...found, notes: [...notes, ...source.notes], unit: source.unit };
   }
 }

@@ -1,5 +1,6 @@
 // Files that are chosen or dropped, also whole folders, for the card of the data.
 
+import { DATA_SUFFIXES } from '../data/read.js';
 import { $, guarded } from './elements.js';
 
 /** @typedef {File & {path?: string}} PathFile a file with its path in a dropped folder */
@@ -36,6 +37,7 @@ async function filesInside(entry) {
 
 /** @param {(files: PathFile[]) => any} takeFiles */
 export function listenForFiles(takeFiles) {
+  $('file').accept = [...DATA_SUFFIXES, 'image/*'].join();
   for (const [button, input] of [
     ['choose', 'file'],
     ['choose-folder', 'folder'],

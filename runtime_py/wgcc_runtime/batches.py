@@ -149,8 +149,13 @@ def check_names(batch: Mapping[str, Any], entry: Entry) -> None:
             raise WgccError("name", f"`{entry.name}` needs the input `{name}`: {tensor}", name)
 
 
-def check_rows(arrays: Mapping[str, Array], entry: Entry, names: Iterable[str]) -> None:
-    """Refuses the first wrong number in all rows of these inputs, before any part is computed."""
+def check_rows(
+    arrays: Mapping[str, Array], entry: Entry, names: Iterable[str], inputs: Mapping[str, Any]
+) -> None:
+    """Refuses the first wrong number in all rows of these inputs, before any part is computed.
+
+    `inputs` is what a caller gave, with the names of its columns.
+    """
     for name in names:
         array, tensor = arrays[name], entry.inputs[name]
         row_bytes = array.nbytes // max(1, len(array))
@@ -158,7 +163,8 @@ def check_rows(arrays: Mapping[str, Array], entry: Entry, names: Iterable[str]) 
         for start in range(0, len(array), step):
             part, what = array[start : start + step], f"{entry.name}: `{name}`"
             rows = np.arange(start, start + len(part))
-            convert_input(part, tensor, what, entry.ranges.get(name), rows)
+            columns = column_names(inputs[name])
+            convert_input(part, tensor, what, entry.ranges.get(name), rows, columns)
 
 
 class ArraySource(Source):

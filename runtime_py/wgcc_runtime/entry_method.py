@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import Parameter, Signature
+from keyword import iskeyword
 from typing import Any
 
 from wgcc_runtime.arrays import Array
@@ -12,19 +13,26 @@ from wgcc_runtime.plan import Entry, Tensor
 
 
 class EntryMethod:
-    """`model.predict`: takes inputs by name, or in the order of the entry."""
+    # `model.predict`: takes inputs by name, or in the order of the entry.
 
     def __init__(self, entry: Entry, call: Callable[..., dict[str, Array]]) -> None:
         self._entry, self._call = entry, call
         self.__name__ = self.__qualname__ = entry.name
-        self.__doc__ = entry_doc(entry)
-        self.__signature__ = Signature(
-            [
-                Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, annotation=str(tensor))
-                for name, tensor in entry.inputs.items()
-            ],
-            return_annotation=dict[str, Array],
-        )
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        return entry_doc(self._entry)
+
+    @property
+    def __signature__(self) -> Signature:
+        """With inputs as arguments, unless one of them has the name of a keyword: `class`."""
+        inputs = self._entry.inputs
+        if any(map(iskeyword, inputs)):
+            arguments = [Parameter("inputs", Parameter.VAR_KEYWORD)]
+        else:
+            either = Parameter.POSITIONAL_OR_KEYWORD
+            arguments = [Parameter(name, either, annotation=str(t)) for name, t in inputs.items()]
+        return Signature(arguments, return_annotation=dict[str, Array])
 
     def __call__(self, /, *arrays: Any, **inputs: Any) -> dict[str, Array]:
         names = list(self._entry.inputs)

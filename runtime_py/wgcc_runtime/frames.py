@@ -44,7 +44,7 @@ def column_array(column: Any, what: str) -> npt.NDArray[Any]:
         return array
     if array.dtype != object:
         raise WgccError("dtype", f"{what} holds {array.dtype.name}, not numbers: {READ}", what)
-    missing = np.array([_is_missing(item) for item in array], bool)
+    missing = np.array([is_missing(item) for item in array], bool)
     for row in np.flatnonzero(~missing):
         if not isinstance(array[row], (int, float, np.number, np.bool_)):
             text = f"{what} holds {array[row]!r} in row {row}, not a number: {READ}"
@@ -52,8 +52,11 @@ def column_array(column: Any, what: str) -> npt.NDArray[Any]:
     return np.array([np.nan if gone else item for item, gone in zip(array, missing, strict=True)])
 
 
-def _is_missing(item: Any) -> bool:
-    return item is None or type(item).__name__ in ("NAType", "NaTType")
+def is_missing(item: Any) -> bool:
+    """None, NaN, or what pandas has for a missing value or time."""
+    is_nan = isinstance(item, float | np.floating) and np.isnan(item)
+    is_time = isinstance(item, np.datetime64 | np.timedelta64) and np.isnat(item)
+    return item is None or bool(is_nan or is_time) or type(item).__name__ in ("NAType", "NaTType")
 
 
 def place_text(index: Sequence[int], columns: Sequence[str]) -> str:

@@ -99,11 +99,7 @@ class History:
 
     def plot(self, ax: Any = None) -> Any:
         """Draws the loss and what was evaluated over the steps; returns matplotlib's axes."""
-        try:
-            plots = importlib.import_module("matplotlib.pyplot")
-        except ImportError:
-            raise WgccError("data", "History.plot needs matplotlib: pip install it") from None
-        axes = plots.subplots()[1] if ax is None else ax
+        axes = _new_axes() if ax is None else ax
         axes.plot(self.steps, self.losses, label="loss")
         evaluated = [report for report in self.reports if report.eval]
         for name in dict.fromkeys(name for report in evaluated for name in report.eval):
@@ -125,6 +121,15 @@ class History:
     def back_to(self, step: int) -> None:
         """Drops the reports after this step, because the steps are repeated."""
         self.reports = [report for report in self.reports if report.step <= step]
+
+
+def _new_axes() -> Any:
+    try:
+        plots = importlib.import_module("matplotlib.pyplot")
+    except ImportError:
+        text = "History.plot needs matplotlib: pip install matplotlib"
+        raise WgccError("data", text) from None
+    return plots.subplots()[1]
 
 
 class Log:

@@ -65,9 +65,10 @@ def load(
     plan = load_plan(path)
     origin = Origin(open_bundle(path), device, profile, max_bytes, threads)
     values = StartValues(plan, origin.read, weights)
-    model = Model(open_machine(plan, origin), values, seed, on_bytes, origin)
+    machine = open_machine(plan, origin)
+    model = Model(machine, values, seed, on_bytes, origin)
     for entry in entries:
-        model.prepare(entry)
+        machine.prepare(model.entry(entry).name)
     if verify:
         from wgcc_runtime.selftest import check_selftest
 

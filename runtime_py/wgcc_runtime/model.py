@@ -20,6 +20,7 @@ from wgcc_runtime.checkpoint import (
 )
 from wgcc_runtime.data import preparation as prepare
 from wgcc_runtime.drawn import checked_seed
+from wgcc_runtime.entry_method import EntryMethod
 from wgcc_runtime.errors import WgccError, WgccWarning, did_you_mean
 from wgcc_runtime.flight import HalfSteps
 from wgcc_runtime.interrupts import check_process
@@ -29,7 +30,6 @@ from wgcc_runtime.tokens.of_model import WithTokens
 from wgcc_runtime.values import Words, without_moments, words_of
 
 if TYPE_CHECKING:
-    from wgcc_runtime.entry_method import EntryMethod
     from wgcc_runtime.history import History, Report
     from wgcc_runtime.parameters import Parameters
     from wgcc_runtime.timing import Profile
@@ -186,8 +186,6 @@ class Model(OpenedModel, WithTokens):
         if name not in self.plan.entries:
             known = did_you_mean(name, self.plan.entries)
             raise AttributeError(f"the model has no entry `{name}`{known}")
-        from wgcc_runtime.entry_method import EntryMethod
-
         return EntryMethod(self.plan.entries[name], self.call)
 
     def __dir__(self) -> Iterable[str]:

@@ -116,10 +116,6 @@ class OpenedModel(StepsInHalves):
             self._machine.close()
             self.is_closed = True
 
-    def prepare(self, entry: str) -> None:
-        """Compiles the kernels of an entry now, not at its first call."""
-        self._machine.prepare(self.entry(entry).name)
-
     def runner(self, entry: str, outputs: Iterable[str]) -> Launcher:
         """Runs the entry for many batches in one submit and reads these outputs."""
         return Launcher(partial(self._launch, entry, tuple(outputs)), self._land_flight)
@@ -178,10 +174,6 @@ class OpenedModel(StepsInHalves):
         if (entry, finite) not in self._guards:
             self._guards[entry, finite] = Guard(self._machine, entry, finite)
         return self._guards[entry, finite]
-
-    def read_tensor(self, name: str) -> Array:
-        """A copy of one parameter or state."""
-        return self._read([self.plan.tensors[name]])[name]
 
     def _read(self, tensors: Iterable[Tensor], copy: bool = True) -> dict[str, Array]:
         with self._use():

@@ -22,7 +22,7 @@ class Parameters(MutableMapping[str, Array]):
         self._model = model
 
     def __getitem__(self, name: str) -> Array:
-        return self._model.read_tensor(self._known(name))
+        return self._model._read([self._model.plan.tensors[self._known(name)]])[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
         self._model.load_params({self._known(name): value}, strict=False)

@@ -32,7 +32,7 @@ def run_rows(model: Model, entry: Entry, inputs: Mapping[str, Any]) -> Outputs |
         return None
     if not entry.rows.outputs:
         raise _cannot_run(entry, entry.rows, count)
-    check_rows(arrays, entry, entry.rows.inputs)
+    check_rows(arrays, entry, entry.rows.inputs, inputs)
     return _Parts(model, entry, entry.rows, arrays, count).outputs()
 
 
@@ -50,7 +50,7 @@ def map_rows(model: Model, entry: Entry, inputs: Mapping[str, Any]) -> Outputs:
     count = row_count(entry, arrays, whole_batches=True)
     if count is None:
         return model.call_prepared(entry.name, **arrays)
-    check_rows(arrays, entry, rows.inputs)
+    check_rows(arrays, entry, rows.inputs, inputs)
     results = []
     for start in range(0, count, rows.count):
         part = {n: a[start : start + rows.count] for n, a in arrays.items() if n in rows.inputs}

@@ -11,18 +11,19 @@ from pathlib import Path
 import wgcc_runtime
 from adapters import ROOT, environment
 from building import build
-from wgcc_runtime.fit import fit
 from wgcc_runtime.history import History, Report
 from wgcc_runtime.loader import load
 from wgcc_runtime.model import Model
+from wgcc_runtime.opened_model import OpenedModel
 
 PYTHON = (ROOT / "runtime_py" / "README.md").read_text(encoding="utf-8")
 
 
 def test_python_page_names_everything_public() -> None:
     functions = [f"wg.{name}" for name in ("load", "load_plan", "run_selftest", "write")]
-    members = [f"model.{name}" for name in vars(Model) if not name.startswith("_")]
-    options = [f"`{name}`" for name in (*arguments(load), *arguments(fit)) if name != "model"]
+    known = (*vars(Model), *vars(OpenedModel))
+    members = [f"model.{name}" for name in known if not name.startswith("_")]
+    options = [f"`{name}`" for name in (*arguments(load), *arguments(Model.fit)) if name != "self"]
     fields = [f"`{name}`" for kind in (Report, History) for name in kind.__slots__]
     missing = [name for name in (*functions, *members, *options, *fields) if name not in PYTHON]
     assert missing == []
@@ -31,7 +32,7 @@ def test_python_page_names_everything_public() -> None:
 
 def arguments(function: object) -> tuple[str, ...]:
     code = function.__code__  # type: ignore[attr-defined]
-    return tuple(code.co_varnames[: code.co_argcount])
+    return tuple(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
 
 
 def test_python_page_lists_every_error_code() -> None:

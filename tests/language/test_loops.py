@@ -100,7 +100,7 @@ def test_loops_are_bounded(over: str, code: str) -> None:
 
 def test_editors_know_every_word() -> None:
     """The colours of editors cover all keywords and built-in functions."""
-    text = (ROOT / "grammar" / "wg.tmLanguage.json").read_text(encoding="utf-8")
+    text = (ROOT / "grammar/editors/vscode/wg.tmLanguage.json").read_text(encoding="utf-8")
     patterns = " ".join(pattern.get("match", "") for pattern in json.loads(text)["patterns"])
     words = set(re.findall(r"\w+", patterns))
     assert not {*grammar().keywords, *BUILTINS} - words

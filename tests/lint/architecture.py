@@ -86,6 +86,8 @@ ONLY_IN = {
     "jinja2": r"wgcc/schedule/kernels/render\.py",
     "click": r"wgcc/cli(/\w+)*\.py",
     "rich": r"wgcc/cli(/\w+)*\.py",
+    "pygls": r"wgcc/cli/commands/lsp/\w+\.py",
+    "lsprotocol": r"wgcc/cli/commands/lsp/\w+\.py",
     "numpy": r"wgcc/lazy_numpy\.py",
     "wgpu": r"never",
     "wasmtime": r"never",

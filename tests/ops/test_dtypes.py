@@ -38,7 +38,7 @@ def test_lists_of_names(path: str, pattern: str) -> None:
 
 
 def test_editor_grammar() -> None:
-    text = (ROOT / "grammar/wg.tmLanguage.json").read_text(encoding="utf-8")
+    text = (ROOT / "grammar/editors/vscode/wg.tmLanguage.json").read_text(encoding="utf-8")
     matches = re.findall(r'"match": (".*")', text)
     lists = [re.findall(r"\w+", json.loads(match).replace(r"\b", "")) for match in matches]
     assert list(DTYPES) in lists

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
 
 from adapters import ROOT, running_on
+from web_stacks import run_node
 
 ACTIVATION = '''"""bent(x) = x + √(x² + 1)."""
 
@@ -111,12 +113,46 @@ test "products wrap around at 16 bits" {
   assert i32(min(x * x)) == 300 * 300 - 65536
 }
 """
+CLASSES = """
+model Net {
+  a: Linear[2, 2]
+  optimizer opt: sgd { lr = 0.1 }
+  entry train(x: f32[4, 2], y: i32[4]) -> (loss: f32) {
+    loss = cross_entropy(a(x), y)
+    minimize loss with opt
+    return loss
+  }
+}
+"""
+# A format of tables: the function that reads it, and its line in the list, in each language.
+JSON_LINES = {
+    "runtime_py/wgcc_runtime/data/read.py": (
+        "# By the end of a file's name;",
+        """def read_json_lines(text: str, source: Source) -> JsonTable | dict[str, Array]:
+    return read_json(f"[{','.join(text.split(chr(10)))}]", source)
+
+
+""",
+        '    ".jsonl": read_json_lines,\n',
+    ),
+    "runtime_js/data/read.js": (
+        "/**\n * What makes a table,",
+        """async function readJsonLines(chunks, source) {
+  return readJson(() => [`[${[...chunks()].join('').split('\\n')}]`], source);
+}
+
+""",
+        "  '.jsonl': readJsonLines,\n",
+    ),
+}
+MODELS = ROOT / "tests" / "data_cases" / "models"
+ROWS = [{"a": 0.5, "b": 1.5, "kind": "x"}, {"a": 2.5, "b": 0.25, "kind": "y"}] * 4
 OPERATOR = '"Erf": "erf({0})",'
 
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return copy_sources(tmp_path_factory.mktemp("additions"), "wgcc")
+    return copy_sources(tmp_path_factory.mktemp("additions"), "wgcc", "runtime_js", "runtime_py")
 
 
 def copy_sources(folder: Path, *changed: str) -> Path:
@@ -188,3 +224,25 @@ def test_an_onnx_operator_is_a_line_or_a_function(checkout: Path) -> None:
     done = wgcc(checkout, "import", "one.onnx", "-o", "imported")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "erf(" in (checkout / "imported" / "model.wg").read_text(encoding="utf-8")
+
+
+def test_a_data_format_is_a_function_and_a_line_in_each_language(checkout: Path) -> None:
+    for name, (before, function, line) in JSON_LINES.items():
+        text = (checkout / name).read_text(encoding="utf-8")
+        head, mark, rest = text.partition(before)
+        first = next(row for row in rest.splitlines(keepends=True) if ".json" in row)
+        assert mark and rest.count(first) == 1
+        new = head + function + mark + rest.replace(first, first + line)
+        (checkout / name).write_text(new, encoding="utf-8")
+    rows = "\n".join(map(json.dumps, ROWS))
+    (checkout / "rows.jsonl").write_text(rows, encoding="utf-8")
+    (checkout / "classes.wg").write_text(CLASSES, encoding="utf-8")
+    done = wgcc(checkout, "build", "classes.wg", "-o", "classes", "--data", "rows.jsonl", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    stored = (checkout / "classes" / "data.safetensors").read_bytes()
+    assert b'"classes":["x","y"]' in stored.replace(b"\\", b"")
+    (checkout / "tests" / "web").mkdir(parents=True)
+    script = shutil.copy(ROOT / "tests" / "web" / "data_cases.mjs", checkout / "tests" / "web")
+    asked = {"source": "rows.jsonl", "model": str(MODELS / "class3.json"), "options": {}}
+    (found,) = run_node(script, str(checkout), data=[asked])
+    assert found["arrays"]["x"] == [[row["a"], row["b"]] for row in ROWS], found

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import csv
+import functools
 import math
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from wgcc.cli.options import Command, several
 from wgcc.cli.printing import plural, say
 
 if TYPE_CHECKING:
@@ -56,7 +58,6 @@ def _copy_standard_input(path: Path) -> None:
             file.write(piece)
 
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 # How many class or column names a line shows.
 MOST_NAMES = 12
 
@@ -110,89 +111,6 @@ unknown_option = click.option(
 )
 
 
-def data_options(command: Command) -> Command:
-    """`--target` and the like; the command gets them as `reading`, a `DataOptions`."""
-    names = ("target", "columns", "scale", "missing", "decimal", "unknown", "values")
-
-    def with_reading(**given: Any) -> Any:
-        reading = DataOptions(**{name: given.pop(name) for name in names})
-        return command(reading=reading, **given)
-
-    wrapped: Any = with_reading
-    wrapped.__name__, wrapped.__doc__ = command.__name__, command.__doc__
-    wrapped.__click_params__ = getattr(command, "__click_params__", [])
-    for option in reversed(_options()):
-        wrapped = option(wrapped)
-    result: Command = wrapped
-    return result
-
-
-def _options() -> list[Callable[[Any], Any]]:
-    return [
-        click.option("--target", metavar="NAME", help="The column to learn."),
-        click.option("--columns", metavar="A,B,C", help="The columns to learn it from."),
-        click.option(
-            "--scale/--no-scale",
-            default=False,
-            help="Scale number columns to mean 0 and deviation 1, and predictions back.",
-        ),
-        click.option(
-            "--missing",
-            type=click.Choice(["drop", "mean"]),
-            default="drop",
-            show_default=True,
-            help="Rows with missing cells: leave them out, or use the mean of the column.",
-        ),
-        click.option("--decimal", type=click.Choice([",", "."]), help="The mark in numbers."),
-        unknown_option,
-        click.option(
-            "--value",
-            "values",
-            metavar="NAME=NUMBER",
-            multiple=True,
-            callback=_numbers,
-            help="A number for an input that is no column, such as a learning rate.",
-        ),
-    ]
-
-
-def say_reading(path: Path, data: Data, options: DataOptions) -> None:
-    """What was read, what was left out, and what may be a mistake."""
-    if data.preparation is None:
-        return
-    say(f"{path}: {plural(data.rows, 'row')}{_inputs(data)}")
-    for note in data.notes:
-        say(f"note: {note}")
-    for found in data.dropped:
-        rows = plural(found["count"], "row")
-        say(f"left out: {rows} with {found['reason']}, the first in line {found['first']}")
-    if data.needs_scaling and not options.scale:
-        names = _shown([f"`{name}`" for name in data.needs_scaling])
-        say(f"hint: --scale helps training: {names}: far from mean 0 and deviation 1")
-
-
-def _inputs(data: Data) -> str:
-    """`; x: length, width; y: species (setosa, virginica)`"""
-    assert data.preparation is not None
-    found = ""
-    for name, spec in data.preparation["inputs"].items():
-        columns = _shown(spec.get("columns", [])) or spec["kind"]
-        classes = f" ({_shown(spec['classes'])})" if "classes" in spec else ""
-        found += f"; {name}: {columns}{classes}" if name in data.with_rows else ""
-    return found
-
-
-def _shown(names: list[str]) -> str:
-    more = ", …" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + more
-
-
-def _names(text: str) -> list[str]:
-    """`a,"b, c"` → `["a", "b, c"]`"""
-    cells = next(csv.reader([text], skipinitialspace=True), [])
-    return [name.strip() for name in cells if name.strip()]
-
-
 def _numbers(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, float]:
@@ -241,3 +159,80 @@ def pasted(names: Sequence[str]) -> str:
 def _field(name: str) -> str:
     is_plain = "," not in name and '"' not in name
     return name if is_plain else '"' + name.replace('"', '""') + '"'
+
+
+_READING = several(
+    click.option("--target", metavar="NAME", help="The column to learn."),
+    click.option("--columns", metavar="A,B,C", help="The columns to learn it from."),
+    click.option(
+        "--scale/--no-scale",
+        default=False,
+        help="Scale number columns to mean 0 and deviation 1, and predictions back.",
+    ),
+    click.option(
+        "--missing",
+        type=click.Choice(["drop", "mean"]),
+        default="drop",
+        show_default=True,
+        help="Rows with missing cells: leave them out, or use the mean of the column.",
+    ),
+    click.option("--decimal", type=click.Choice([",", "."]), help="The mark in numbers."),
+    unknown_option,
+    click.option(
+        "--value",
+        "values",
+        metavar="NAME=NUMBER",
+        multiple=True,
+        callback=_numbers,
+        help="A number for an input that is no column, such as a learning rate.",
+    ),
+)
+
+
+def data_options(command: Command) -> Command:
+    """`--target` and the like; the command gets them as `reading`, a `DataOptions`."""
+    names = ("target", "columns", "scale", "missing", "decimal", "unknown", "values")
+
+    @functools.wraps(command)
+    def with_reading(**given: Any) -> Any:
+        reading = DataOptions(**{name: given.pop(name) for name in names})
+        return command(reading=reading, **given)
+
+    return _READING(with_reading)
+
+
+def say_reading(path: Path, data: Data, options: DataOptions) -> None:
+    """What was read, what was left out, and what may be a mistake."""
+    if data.preparation is None:
+        return
+    say(f"{path}: {plural(data.rows, 'row')}{_inputs(data)}")
+    for note in data.notes:
+        say(f"note: {note}")
+    for found in data.dropped:
+        rows = plural(found["count"], "row")
+        say(f"left out: {rows} with {found['reason']}, the first in line {found['first']}")
+    if data.needs_scaling and not options.scale:
+        names = _shown([f"`{name}`" for name in data.needs_scaling])
+        say(f"hint: --scale helps training: {names}: far from mean 0 and deviation 1")
+
+
+def _inputs(data: Data) -> str:
+    """`; x: length, width; y: species (setosa, virginica)`"""
+    assert data.preparation is not None
+    found = ""
+    for name, spec in data.preparation["inputs"].items():
+        columns = _shown(spec.get("columns", [])) or spec["kind"]
+        classes = f" ({_shown(spec['classes'])})" if "classes" in spec else ""
+        found += f"; {name}: {columns}{classes}" if name in data.with_rows else ""
+    return found
+
+
+def _shown(names: list[str]) -> str:
+    more = ", …" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
+
+
+def _names(text: str) -> list[str]:
+    """`a,"b, c"` → `["a", "b, c"]`"""
+    cells = next(csv.reader([text], skipinitialspace=True), [])
+    return [name.strip() for name in cells if name.strip()]

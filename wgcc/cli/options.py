@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -20,7 +20,8 @@ _NUMBER = re.compile(r"-?\d{1,18}(?:\.\d{1,18})?(?:[eE][+-]?\d{1,3})?", re.ASCII
 # Sizes of ONNX files may have dots and the like in their names.
 _SIZE_NAME = re.compile(r"[^\W\d][\w.:/-]*")
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = Callable[..., Any]
+Option = Callable[[Command], Command]
 
 
 def _sizes(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
@@ -54,11 +55,6 @@ def memory_size(ctx: click.Context, param: click.Parameter, value: str | None) -
     return int(float(found[1]) * unit**power)
 
 
-def model_file(command: Command) -> Command:
-    file = click.Path(exists=True, dir_okay=False, path_type=Path)
-    return click.argument("model_file", metavar="MODEL.wg", type=file)(command)
-
-
 def programs_in(paths: Iterable[Path]) -> Iterator[Path]:
     """The files themselves, and all .wg files inside folders."""
     for path in paths:
@@ -70,62 +66,55 @@ def programs_in(paths: Iterable[Path]) -> Iterator[Path]:
         yield from inside
 
 
-def sizes_option(command: Command) -> Command:
-    return click.option(
-        "--set",
-        "sizes",
-        metavar="NAME=NUMBER",
-        multiple=True,
-        callback=_sizes,
-        help="Set a dim or a const: --set B=32 --set rate=1e-3 (may be repeated).",
-    )(command)
+def several(*options: Option) -> Option:
+    """One decorator that adds these options, in this order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
-def model_options(command: Command) -> Command:
-    """What is compiled: `--set`, `--model`, `--seed`."""
-    for option in (
-        click.option("--seed", type=SEED, help="Seed to use instead of the model's own."),
-        click.option(
-            "--model", metavar="NAME", help="Which model to use, if the file has several."
-        ),
-        sizes_option,
-    ):
-        command = option(command)
-    return command
-
-
-def strict_dims_option(command: Command) -> Command:
-    return click.option(
-        "--strict-dims",
-        is_flag=True,
-        help="Refuse different dims that only happen to have the same size (WG0410).",
-    )(command)
-
-
-def limits_option(command: Command) -> Command:
-    return click.option(
-        "--limits",
-        type=click.Choice(["raised", "default"]),
-        default="raised",
-        help="default: refuse a tensor above 128 MiB, which not every device allows.",
-    )(command)
-
-
-def json_option(command: Command) -> Command:
-    return click.option("--json", "as_json", is_flag=True, help="Print results as JSON on stdout.")(
-        command
-    )
-
-
-def device_option(command: Command) -> Command:
-    return click.option(
-        "--device",
-        metavar="NAME",
-        help="wasm, webgpu, or part of an adapter's name (see `wgcc doctor`).",
-    )(command)
-
-
-def all_errors_option(command: Command) -> Command:
-    return click.option(
-        "--all-errors", is_flag=True, help="Print every problem, not only the first twenty."
-    )(command)
+model_file: Option = click.argument(
+    "model_file",
+    metavar="MODEL.wg",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
+sizes_option: Option = click.option(
+    "--set",
+    "sizes",
+    metavar="NAME=NUMBER",
+    multiple=True,
+    callback=_sizes,
+    help="Set a dim or a const: --set B=32 --set rate=1e-3 (may be repeated).",
+)
+# What is compiled.
+model_options = several(
+    sizes_option,
+    click.option("--model", metavar="NAME", help="Which model to use, if the file has several."),
+    click.option("--seed", type=SEED, help="Seed to use instead of the model's own."),
+)
+strict_dims_option: Option = click.option(
+    "--strict-dims",
+    is_flag=True,
+    help="Refuse different dims that only happen to have the same size (WG0410).",
+)
+limits_option: Option = click.option(
+    "--limits",
+    type=click.Choice(["raised", "default"]),
+    default="raised",
+    help="default: refuse a tensor above 128 MiB, which not every device allows.",
+)
+json_option: Option = click.option(
+    "--json", "as_json", is_flag=True, help="Print results as JSON on stdout."
+)
+device_option: Option = click.option(
+    "--device",
+    metavar="NAME",
+    help="wasm, webgpu, or part of an adapter's name (see `wgcc doctor`).",
+)
+all_errors_option: Option = click.option(
+    "--all-errors", is_flag=True, help="Print every problem, not only the first twenty."
+)

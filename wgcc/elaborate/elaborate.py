@@ -4,7 +4,7 @@ traces one entry once more with another number of rows, as `--set` would make it
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from wgcc.elaborate.program.warnings import warn_of_names
 from wgcc.elaborate.report import Exhausted, Report
 from wgcc.elaborate.tracing.context import Context
 from wgcc.elaborate.tracing.values import (
+    AnyValue,
     Builtin,
     LayerDefinition,
     LoadedFile,
@@ -30,6 +31,8 @@ from wgcc.ir.graph import Graph
 from wgcc.ir.program import Program
 from wgcc.spelling import did_you_mean
 from wgcc.syntax import ast
+
+Observe = Callable[[ast.Expr, AnyValue, Scope], None]
 
 
 def elaborate(
@@ -68,17 +71,19 @@ def check(
     seed: int | None = None,
     prepare: Prepare | None = None,
     strict_dims: bool = False,
+    observe: Observe | None = None,
 ) -> dict[str, Program]:
     """Check everything in a file, tests included; returns the programs of models without errors.
 
     Assertions about values in tests are computed only with `prepare`, which turns a graph with
-    `grad` into one that can be evaluated. `strict_dims`: see `Report`.
+    `grad` into one that can be evaluated. `strict_dims`: see `Report`. `observe` sees the value of
+    each expression, each time that it is evaluated, and the scope in which it was.
     """
     if seed is not None and not 0 <= seed <= LARGEST_SEED:
         raise WgError(f"the seed must be a whole number from 0 to {LARGEST_SEED}, not {seed}")
     programs: dict[str, Program] = {}
     try:
-        context, loader, file = load(root, diagnostics, sizes or {}, strict_dims)
+        context, loader, file = load(root, diagnostics, sizes or {}, strict_dims, observe)
         for definition in file.models:
             program = elaborate_model(context, definition, seed)
             if program is not None:
@@ -99,17 +104,26 @@ def load(
     diagnostics: Diagnostics,
     sizes: Mapping[str, float],
     strict_dims: bool = False,
+    observe: Observe | None = None,
 ) -> tuple[Context, Loader, LoadedFile]:
     """A file with all it imports, declared, and the context in which its models are traced."""
     report = Report(diagnostics, strict_dims)
     context = Context(report, Span(Source("", ""), 0, 0), _base_scope())
     context.value = partial(value_of, context)
+    if observe is not None:
+        context.value = partial(_observe_value, context, observe)
     context.call = partial(call, context)
     loader = Loader(context, sizes)
     context.built_in = loader.built_in
     file = loader.load_root(root if isinstance(root, Source) else Path(root))
     _refuse_unused_sizes(loader, file)
     return context, loader, file
+
+
+def _observe_value(context: Context, observe: Observe, expr: ast.Expr) -> AnyValue:
+    value = value_of(context, expr)
+    observe(expr, value, context.scope)
+    return value
 
 
 def _base_scope() -> Scope:

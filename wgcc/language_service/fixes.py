@@ -10,7 +10,7 @@ Edit = tuple[Span, str]
 
 
 def chosen_edits(diagnostics: Iterable[Diagnostic]) -> dict[Source, list[Edit]]:
-    """For each source, edits that do not overlap: the first correction of each diagnostic.
+    """The first correction of each diagnostic, as edits by source that do not overlap.
 
     Where two overlap, the narrower one is taken: it is about a part of what the other rewrites.
     """

@@ -40,7 +40,7 @@ def format_source(source: Source, diagnostics: Diagnostics) -> str | None:
 
 
 def code_of(text: str) -> list[tuple[str, str]]:
-    """What the parser reads of a text, and its comments: all that layout must keep."""
+    """All that layout must keep: what the parser reads of a text, and its comments."""
     tokens = grammar().lex(text)
     comments = [("COMMENT", token.text.rstrip()) for token in tokens if token.type == "COMMENT"]
     code = statement_ends(names_among_keywords([t for t in tokens if t.type != "COMMENT"]))
@@ -208,7 +208,7 @@ def _ends_operand(token: Token | None) -> bool:
 
 
 def _starts_of_names(tree: ast.File) -> set[int]:
-    """Where words are names, also those that are keywords elsewhere."""
+    """Places of words that are names, also of those that are keywords elsewhere."""
     return {node.span.start for node in walk(tree) if isinstance(node, (ast.Identifier, ast.Name))}
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from wgcc_runtime.arrays import Array
 from wgcc_runtime.data import array_files
 from wgcc_runtime.data.csv_records import read_records
 from wgcc_runtime.data.encoding import decode
 from wgcc_runtime.data.form import EntryForm, ModelForm, form_of
+from wgcc_runtime.data.frame_tables import frame_records
 from wgcc_runtime.data.json_tables import JsonTable, read_json
 from wgcc_runtime.data.known_classes import known_form
 from wgcc_runtime.data.options import Options
@@ -21,13 +23,28 @@ from wgcc_runtime.data.source import Source
 from wgcc_runtime.data.tables import read_table
 from wgcc_runtime.data.text_windows import read_text, reads_text
 from wgcc_runtime.errors import WgccError
+from wgcc_runtime.frames import is_frame
 from wgcc_runtime.regular_files import read_regular
 
-TABLES = (".csv", ".tsv", ".tab", ".json")
+# What makes a table, or arrays, of a text.
+ReadTable = Callable[[str, Source], JsonTable | dict[str, Array]]
+
+
+def read_delimited(text: str, source: Source) -> JsonTable:
+    return JsonTable(read_records(text, source), header=None)
+
+
+# By the end of a file's name; all other files that are no text have delimiters, too.
+TABLES: dict[str, ReadTable] = {
+    ".csv": read_delimited,
+    ".tsv": read_delimited,
+    ".tab": read_delimited,
+    ".json": read_json,
+}
 
 
 def read_data(
-    source: str | Path | Sequence[str | Path],
+    source: Any,
     model: Any,
     *,
     entry: str = "train",
@@ -42,9 +59,9 @@ def read_data(
 ) -> Data:
     """A table, arrays, pictures or text as arrays for the inputs of an entry.
 
-    `source` is a file or folder, or a list of picture files; `model` a model or its plan. The
-    rules, and what the options mean, are in wgcc/DATA.md. With a `preparation`, such as that of a
-    trained model, columns, classes and scaling are the same as there.
+    `source` is a file or folder, a list of picture files, or a frame of pandas or polars; `model`
+    a model or its plan. The rules, and what the options mean, are in wgcc/DATA.md. With a
+    `preparation`, such as that of a trained model, columns, classes and scaling are as there.
     """
     form = form_of(model)
     if hasattr(model, "has_learned"):
@@ -52,6 +69,10 @@ def read_data(
     if preparation and is_only_names(preparation):
         form, preparation = known_form(form, preparation, True), None
     options = Options(target, columns, scale, missing, decimal, unknown, values or {}, preparation)
+    if is_frame(source):
+        place = Source("the frame")
+        records = frame_records(source, place)
+        return read_table(records, place, form, form.entry(entry), options, header=True)
     if not isinstance(source, str | Path):
         places = [Path(place) for place in source]
         name = counted(len(places), "picture", "pictures")
@@ -68,9 +89,7 @@ def _read(path: Path, source: Source, form: ModelForm, entry: EntryForm, options
     text = decode(_bytes(path, source), source)
     if suffix not in TABLES and reads_text(form, entry):
         return read_text(text, source, form, entry, options)
-    if suffix != ".json":
-        return read_table(read_records(text, source), source, form, entry, options)
-    found = read_json(text, source)
+    found = TABLES.get(suffix, read_delimited)(text, source)
     if isinstance(found, JsonTable):
         return read_table(found.table, source, form, entry, options, found.header)
     return array_files.data_of_arrays(found, source, entry)

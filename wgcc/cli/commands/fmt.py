@@ -41,7 +41,7 @@ def command(ctx: click.Context, files: tuple[Path, ...], only_check: bool, as_di
     for path in _inputs(files):
         text = _read(path)
         try:
-            new = _formatted(path, text)
+            new = _format(path, text)
         except WgError as error:
             say_diagnostics(error.diagnostics)
             failed += 1
@@ -76,7 +76,7 @@ def _read(path: Path) -> str:
         raise click.UsageError("stdin is not UTF-8 text") from None
 
 
-def _formatted(path: Path, text: str) -> str:
+def _format(path: Path, text: str) -> str:
     from wgcc.language_service.layout import format_source
 
     diagnostics = Diagnostics()

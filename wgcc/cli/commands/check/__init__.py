@@ -17,6 +17,7 @@ from wgcc.cli.options import (
     strict_dims_option,
 )
 from wgcc.cli.printing import plural, say, say_diagnostics, show_json, size
+from wgcc.cli.source_files import changes
 from wgcc.ir.dtypes import DTYPE_TABLE
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 @limits_option
 @all_errors_option
 @click.option("--fix", is_flag=True, help="Apply the corrections of errors to the files.")
+@click.option("--watch", is_flag=True, help="Check again whenever a .wg file is saved.")
 @json_option
 @click.pass_context
 def command(
@@ -49,28 +51,42 @@ def command(
     limits: str,
     all_errors: bool,
     fix: bool,
+    watch: bool,
     as_json: bool,
 ) -> None:
     """Report every error in model files, without writing anything but what --fix corrects.
 
     FILES are .wg files, or folders of them. A file that passes also builds.
     """
+    options = sizes, model, seed, limits, strict_dims
+
+    def run() -> bool:
+        results = [_check(path, fix, options) for path in programs_in(files)]
+        if as_json:
+            show_json([_record(result) for result in results])
+        else:
+            for result in results:
+                _say(result, all_errors)
+        return all(result.is_ok for result in results)
+
+    if not watch:
+        ctx.exit(0 if run() else 1)
+    for _ in changes({path if path.is_dir() else path.parent for path in files}):
+        run()
+        say("watching; press Ctrl-C to stop", style="dim")
+
+
+def _check(path: Path, fix: bool, options: tuple[Any, ...]) -> Checked:
     from wgcc.cli.commands.check.checking import check_file
     from wgcc.cli.commands.check.fixing import fix_file
 
-    results = []
-    for path in programs_in(files):
-        check = partial(check_file, path, sizes, model, seed, limits, strict_dims)
-        result, corrections = fix_file(check) if fix else (check(), 0)
-        if corrections:
-            say(f"{path}: {plural(corrections, 'correction')} applied")
-        results.append(result)
-    if as_json:
-        show_json([_record(result) for result in results])
-    else:
-        for result in results:
-            _say(result, all_errors)
-    ctx.exit(0 if all(result.is_ok for result in results) else 1)
+    check = partial(check_file, path, *options)
+    if not fix:
+        return check()
+    result, corrections = fix_file(check)
+    if corrections:
+        say(f"{path}: {plural(corrections, 'correction')} applied")
+    return result
 
 
 def _say(result: Checked, all_errors: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wgcc.cli.options import Command
+from wgcc.cli.options import several
 from wgcc.cli.printing import plural, say, show_json
 from wgcc.errors import WgError
 from wgcc.from_onnx.training_options import (
@@ -130,11 +130,8 @@ _TRAINING = (
 )
 
 
-def onnx_options(command: Command) -> Command:
-    """Those that only models have."""
-    for option in (*_COMPARING, _ANY_FLOAT, *_TRAINING):
-        command = option(command)
-    return command
+# Those that only models have.
+onnx_options = several(*reversed(_TRAINING), _ANY_FLOAT, *reversed(_COMPARING))
 
 
 def model_settings(options: Mapping[str, Any]) -> dict[str, Any]:

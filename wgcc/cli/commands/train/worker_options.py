@@ -3,77 +3,76 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+from wgcc.cli.options import several
+
 # The least and the most workers.
 Range = tuple[int, int]
 # Options for workers of Ray.
 OF_RAY = ("--workers", "--ray", "--cores", "--gpus")
 
 
-def worker_options(command: Command) -> Command:
-    for option in reversed([*_of_ray(), *_of_rare_exchange()]):
-        command = option(command)
-    return command
+def _range(ctx: click.Context, param: click.Parameter, text: str | None) -> Range | None:
+    if text is None:
+        return None
+    found = re.fullmatch(r"([1-9]\d{0,4})(?:-([1-9]\d{0,4}))?", text)
+    least, most = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+    if least > most:
+        raise click.BadParameter(f"{text!r} is not a number, nor MIN-MAX such as 2-8")
+    return least, most
 
 
-def _of_ray() -> list[Callable[[Command], Command]]:
-    return [
-        click.option(
-            "--workers",
-            metavar="N or MIN-MAX",
-            callback=_range,
-            help="Train with so many workers of a Ray cluster: `4`, or `2-8` as they come and go.",
-        ),
-        click.option(
-            "--ray",
-            metavar="ADDRESS",
-            help="The Ray cluster [one on this machine], such as `10.0.0.1:6379` or `auto`.",
-        ),
-        click.option(
-            "--cores",
-            type=click.FloatRange(min=0),
-            metavar="N",
-            help="With --workers: cores for each [1], as threads of one that has no GPU.",
-        ),
-        click.option(
-            "--gpus",
-            type=click.FloatRange(min=0, max=1),
-            metavar="SHARE",
-            help="With --workers: 1 gives each a GPU of its own, 0.5 one for two [0].",
-        ),
-    ]
-
-
-def _of_rare_exchange() -> list[Callable[[Command], Command]]:
-    return [
-        click.option(
-            "--sync-every",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="Average weights after N steps of each worker, instead of gradients in each step.",
-        ),
-        click.option(
-            "--outer-lr",
-            type=float,
-            help="With --sync-every: rate of the step towards the average [1] (DiLoCo: 0.7).",
-        ),
-        click.option(
-            "--outer-momentum",
-            type=float,
-            help="With --sync-every: Nesterov momentum of that step [0] (DiLoCo: 0.9).",
-        ),
-        click.option(
-            "--sync-slack",
-            type=click.FloatRange(min=0),
-            metavar="SHARE",
-            help="With --sync-every: how much longer than the fastest others may take [0.5].",
-        ),
-    ]
+worker_options = several(
+    click.option(
+        "--workers",
+        metavar="N or MIN-MAX",
+        callback=_range,
+        help="Train with so many workers of a Ray cluster: `4`, or `2-8` as they come and go.",
+    ),
+    click.option(
+        "--ray",
+        metavar="ADDRESS",
+        help="The Ray cluster [one on this machine], such as `10.0.0.1:6379` or `auto`.",
+    ),
+    click.option(
+        "--cores",
+        type=click.FloatRange(min=0),
+        metavar="N",
+        help="With --workers: cores for each [1], as threads of one that has no GPU.",
+    ),
+    click.option(
+        "--gpus",
+        type=click.FloatRange(min=0, max=1),
+        metavar="SHARE",
+        help="With --workers: 1 gives each a GPU of its own, 0.5 one for two [0].",
+    ),
+    click.option(
+        "--sync-every",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Average weights after N steps of each worker, instead of gradients in each step.",
+    ),
+    click.option(
+        "--outer-lr",
+        type=float,
+        help="With --sync-every: rate of the step towards the average [1] (DiLoCo: 0.7).",
+    ),
+    click.option(
+        "--outer-momentum",
+        type=float,
+        help="With --sync-every: Nesterov momentum of that step [0] (DiLoCo: 0.9).",
+    ),
+    click.option(
+        "--sync-slack",
+        type=click.FloatRange(min=0),
+        metavar="SHARE",
+        help="With --sync-every: how much longer than the fastest others may take [0.5].",
+    ),
+)
 
 
 def refuse_without_effect(options: Mapping[str, Any], launcher: str) -> None:
@@ -90,13 +89,3 @@ def refuse_without_effect(options: Mapping[str, Any], launcher: str) -> None:
         if not launcher and "--workers" not in given:
             text = f"{name} needs several workers: --workers N, or mpiexec -n N"
             raise click.UsageError(text)
-
-
-def _range(ctx: click.Context, param: click.Parameter, text: str | None) -> Range | None:
-    if text is None:
-        return None
-    found = re.fullmatch(r"([1-9]\d{0,4})(?:-([1-9]\d{0,4}))?", text)
-    least, most = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
-    if least > most:
-        raise click.BadParameter(f"{text!r} is not a number, nor MIN-MAX such as 2-8")
-    return least, most

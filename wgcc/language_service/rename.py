@@ -1,0 +1,94 @@
+"""Definition, uses and renaming of what a file defines."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from wgcc.errors import Source, Span
+from wgcc.files import data_dir, read_text
+from wgcc.language_service.analysis import Analysis, analyse
+from wgcc.language_service.fixes import Edit, apply_edits
+from wgcc.language_service.hover import word_at
+from wgcc.language_service.names import IMPORT, Symbol
+from wgcc.syntax import ast
+from wgcc.syntax.grammar import grammar
+from wgcc.syntax.tree_text import walk
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class CannotRename(Exception):
+    """Its text says why."""
+
+
+def definition(analysis: Analysis, offset: int) -> Span | None:
+    """The definition of the name at a place, also in another file or in the library."""
+    use = analysis.names.used_at(offset)
+    if use is not None and use[0].kind != IMPORT:
+        return use[0].place
+    word = word_at(analysis.source.text, offset)
+    return _find_elsewhere(analysis, word.text) if word is not None else None
+
+
+def _find_elsewhere(analysis: Analysis, name: str) -> Span | None:
+    """Looks in the files that this one imports, then in the library."""
+    root = Path(analysis.source.path)
+    imports = (ast.ImportNames, ast.ImportModule)
+    paths = [item.path.value for item in analysis.tree.items if isinstance(item, imports)]
+    files = [(path, root.parent / path) for path in paths if not path.startswith("std/")]
+    library = sorted((data_dir("grammar") / "std").glob("*.wg"))
+    declaration = re.compile(rf"^(?:layer|model|fn|const|dim|dtype)\s+({re.escape(name)})\b", re.M)
+    for shown, path in (*files, *((f"std/{path.name}", path) for path in library)):
+        text = read_text(path) if path.is_file() else ""
+        found = declaration.search(text)
+        if found is not None:
+            return Span(Source(shown, text), found.start(1), found.end(1))
+    return None
+
+
+def path_of(source: Source, root: Path) -> Path:
+    """The file of a source that the program `root` is made of."""
+    if source.name.startswith("std/"):
+        return data_dir("grammar") / source.name
+    return (root.parent / source.name).absolute()
+
+
+def references(analysis: Analysis, offset: int) -> list[Span]:
+    use = analysis.names.used_at(offset)
+    return _uses_in_order(use[0]) if use is not None else []
+
+
+def rename(analysis: Analysis, offset: int, new: str) -> list[Edit]:
+    """Edits that give a symbol another name. The checker decides whether the program is still the
+    same: it must have no other problems than before."""
+    use = analysis.names.used_at(offset)
+    if use is None or use[0].kind == IMPORT:
+        raise CannotRename("only what this file defines can be renamed")
+    if not _NAME.fullmatch(new) or new in grammar().keywords:
+        raise CannotRename(f"`{new}` is not a name")
+    symbol = use[0]
+    if symbol.scope.find(new) is not None:
+        raise CannotRename(f"`{new}` is defined already")
+    _refuse_selectors(analysis, symbol)
+    edits = [(span, new) for span in _uses_in_order(symbol)]
+    source = analysis.source
+    after = analyse(Source(source.name, apply_edits(source.text, edits), source.path))
+    if len(after.diagnostics.items) > len(analysis.diagnostics.items):
+        message = after.diagnostics.items[-1].message
+        raise CannotRename(f"that would change the program: {message}")
+    return edits
+
+
+def _refuse_selectors(analysis: Analysis, symbol: Symbol) -> None:
+    """`over "blocks.*.w"` selects parameters by name, of this layer and perhaps of others."""
+    for node in walk(analysis.tree):
+        for selector in getattr(node, "selectors", ()):
+            if symbol.name in re.split(r"[.*]", selector.value) and symbol.members is None:
+                text = f'"{selector.value}" on line {selector.span.line} may select it by name'
+                raise CannotRename(f"{text}: change that by hand first")
+
+
+def _uses_in_order(symbol: Symbol) -> list[Span]:
+    places = {(span.start, span.end): span for span in symbol.uses}
+    return [places[key] for key in sorted(places)]
