@@ -17,7 +17,7 @@ from wgcc.kernel.rewrite.substitute import fill, substitute_body
 from wgcc.kernel.rewrite.transform import map_expression
 from wgcc.kernel.rewrite.unroll import unroll
 from wgcc.kernel.tree import Binary, Expr
-from wgcc.ops.dtypes import FOLDER
+from wgcc.ops.checks import FOLDER
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*/kernels/*.wgsl"))
 SOURCES = [*GOLDEN, *sorted(FOLDER.glob("*.wgsl"))]

@@ -21,7 +21,7 @@ ACTIVATION = '''"""bent(x) = x + √(x² + 1)."""
 import math
 
 from wgcc.lazy_numpy import np
-from wgcc.ops.pointwise import unary
+from wgcc.ops.formula import unary
 
 OPS = (
     # dx = g (1 + x / √(x² + 1)), which is g y / √(x² + 1)
@@ -37,7 +37,7 @@ OPS = (
 OPTIMIZER = '''"""sign_update(p*n, g*n, lr, scale) -> p*n: steps along the signs of the gradient."""
 
 from wgcc.lazy_numpy import np
-from wgcc.ops.multi_tensor import list_samples, optimizer_op
+from wgcc.ops.optimizers.kind import list_samples, optimizer_op
 from wgcc.ops.optimizers.kind import OptimizerKind, UpdateCall
 from wgcc.ops.registry import UpdateForm
 

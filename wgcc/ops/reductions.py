@@ -19,9 +19,8 @@ from typing import Any
 from wgcc.ir.dtypes import INTEGER_RANGES, LARGEST_FLOAT, NARROW_INTEGERS, NUMBERS
 from wgcc.ir.graph import FLOATS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_axes, check_axis, check_dtype, other_axes, without_axes
+from wgcc.ops.checks import check_axes, check_axis, check_dtype, literal, other_axes, without_axes
 from wgcc.ops.constants import INFINITY, MINUS_INFINITY
-from wgcc.ops.dtypes import literal
 from wgcc.ops.formula import Term
 from wgcc.ops.registry import (
     Op,

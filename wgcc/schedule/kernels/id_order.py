@@ -10,7 +10,7 @@ from wgcc.ir.index import coordinates_of, linear, variable
 from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import expression, select, statements, when
 from wgcc.kernel.tree import Call, Declaration, Name, Return
-from wgcc.ops.id_sums import FAN, RUN
+from wgcc.ops.gather import FAN, RUN
 from wgcc.schedule.codegen.emitter import Emitter, Scope
 from wgcc.schedule.codegen.limits import grid_of, thread_index
 from wgcc.schedule.codegen.terms import clamped

@@ -36,7 +36,7 @@ from wgcc.kernel.build import (
 )
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Assign, Element, Expr, Let, Name, Statement
-from wgcc.ops.dtypes import wgsl_type
+from wgcc.ops.checks import wgsl_type
 from wgcc.ops.registry import Reduce
 from wgcc.passes.dataflow import lowering
 from wgcc.schedule.codegen.bindings import Touch, is_counter

@@ -22,7 +22,7 @@ from wgcc.kernel.tree import (
     ModuleVariable,
     words_of,
 )
-from wgcc.ops.dtypes import source_of
+from wgcc.ops.checks import source_of
 from wgcc.schedule.kernel import Binding, Kernel, WorkgroupVariable
 
 Declarations = tuple[Declaration, ...]
