@@ -72,6 +72,87 @@ def command(file: Path) -> None:
     """Print the size of FILE."""
     print(len(file.read_text()))
 '''
+# A kernel family: an op, what writes its launches, and the page of its kernel.
+FAMILY = {
+    "wgcc/ops/turned.py": '''"""turned(x): all elements, the last one first."""
+
+from wgcc.lazy_numpy import np
+from wgcc.ops.registry import Op, Sample, Special
+
+OPS = (
+    Op(
+        "turned",
+        lambda x: x,
+        lambda x: np.flip(x).copy(),
+        Special("turned"),
+        grad=lambda b, node, gs: [b.apply("turned", gs[0])],
+        samples=[Sample([(3, 50)])],
+        number=lambda x: x,
+    ),
+)
+''',
+    "wgcc/schedule/kernels/turned.py": '''"""One thread moves each element."""
+
+from wgcc.ir.index import coordinates_of, variable
+from wgcc.kernel.tree import Name
+from wgcc.schedule.codegen.emitter import Emitter
+from wgcc.schedule.codegen.limits import grid_of, thread_index
+
+
+def turned_code(group, context):
+    (x,), y = group.roots[0].inputs, group.roots[0].output
+    emitter = Emitter(context.inlined, context.bindings())
+    at = coordinates_of(variable("i", x.type.size), x.shape)
+    functions = emitter.reader("take(i: u32) -> f32", x, at)
+    functions += emitter.function("put(i: u32, x: f32)", emitter.store(y, at, Name("x")))
+    grid = grid_of(-(-x.type.size // 64))
+    launch = context.launch(
+        "turned",
+        emitter,
+        constants={"SIZE": x.type.size, "WORKGROUP": 64},
+        functions=functions,
+        holes={"INDEX": thread_index(grid, 64)},
+        workgroup=(64, 1, 1),
+        grid=grid,
+    )
+    return context.code(launch, launch)
+''',
+    "wgcc/schedule/kernels/templates/turned.wgsl.jinja": """// One thread per element.
+@compute @workgroup_size(WORKGROUP)
+fn main(@builtin(global_invocation_id) id: vec3u) {
+  let o = INDEX;
+  if (o >= SIZE) { return; }
+  put(o, take(SIZE - 1u - o));
+}
+""",
+}
+WRITERS = "wgcc/schedule/write_kernels.py"
+WRITER_LINES = {
+    "\nWriter = ": "\nfrom wgcc.schedule.kernels.turned import turned_code\n",
+    '    "update": update_code,\n': '    "turned": turned_code,\n',
+}
+TURNED = """
+model Turned {
+  param w: f32[5, 7] ~ uniform(-1.0, 1.0)
+  optimizer opt: sgd { lr = 0.1 }
+  entry train(t: f32[5, 7]) -> (loss: f32) {
+    loss = mse(turned(w), t)
+    minimize loss with opt
+    return loss
+  }
+}
+"""
+BACKEND = '''"""Kernels as the list of what they bind."""
+
+from collections.abc import Sequence
+
+from wgcc.kernel.tree import Module
+
+
+def print_file(module: Module, name: str, notes: Sequence[str] = ()) -> str:
+    bound = [variable for variable in module.variables.values() if variable.slot]
+    return "\\n".join([f"{name} binds", *(f"  {v.name}: {v.kind}" for v in bound)])
+'''
 MODEL = """
 model Net {
   a: Linear[3, 4]
@@ -151,6 +232,31 @@ def test_an_activation_and_an_optimizer_are_a_file_each(checkout: Path) -> None:
         done = wgcc(checkout, *command)
         assert done.returncode == 0, done.stdout + done.stderr
     assert "sign(" in (checkout / "b" / "kernels" / "sign_update.wgsl").read_text(encoding="utf-8")
+
+
+def test_a_kernel_family_is_an_op_a_writer_and_a_page(checkout: Path) -> None:
+    """The self-test of the bundle trains through it, on every machine."""
+    for name, text in FAMILY.items():
+        (checkout / name).write_text(text, encoding="utf-8")
+    text = (checkout / WRITERS).read_text(encoding="utf-8")
+    for before, line in WRITER_LINES.items():
+        assert text.count(before) == 1
+        text = text.replace(before, line + before)
+    (checkout / WRITERS).write_text(text, encoding="utf-8")
+    (checkout / "turned.wg").write_text(TURNED, encoding="utf-8")
+    for command in (["build", "turned.wg", "-o", "turned"], ["verify", "turned"]):
+        done = wgcc(checkout, *command)
+        assert done.returncode == 0, done.stdout + done.stderr
+    kernels = [path.read_text() for path in (checkout / "turned" / "kernels").glob("*.wgsl")]
+    assert any("put(o, take(SIZE - 1u - o));" in kernel for kernel in kernels)
+
+
+def test_a_back_end_is_a_folder(checkout: Path) -> None:
+    (checkout / "wgcc" / "backends" / "bound").mkdir()
+    (checkout / "wgcc" / "backends" / "bound" / "print_tree.py").write_text(BACKEND)
+    bundle = ROOT / "tests" / "golden" / "attention"
+    done = wgcc(checkout, "show", str(bundle), "--kernel", "d_q", "--as", "bound")
+    assert done.stdout == "d_q binds\n  x0: array<f32, 40>\n  y0: array<f32, 40>\n"
 
 
 def test_a_command_is_a_file(checkout: Path) -> None:

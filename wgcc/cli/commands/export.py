@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wgcc.cli import shell_completion
 from wgcc.cli.options import sizes_option
 from wgcc.cli.printing import say
 from wgcc.errors import WgError
@@ -28,7 +29,13 @@ if TYPE_CHECKING:
     "-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path),
     help="The file to write.",
 )  # fmt: skip
-@click.option("--entry", default="predict", show_default=True, help="Which entry to export.")
+@click.option(
+    "--entry",
+    default="predict",
+    show_default=True,
+    shell_complete=shell_completion.entries,
+    help="Which entry to export.",
+)
 @click.option(
     "--weights",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),

@@ -345,5 +345,3 @@ _RULES: dict[type, _Rule] = {
 PARTS = {op.lower.part for op in OPS.values() if isinstance(op.lower, Pointwise)} - {""}
 # Of a vector.
 COMPONENTS = "xyzw"
-
-__all__ = ["COMPONENTS", "Coordinates", "Emitter", "Scope", "nothing_hoisted", "unchanged"]

@@ -7,10 +7,11 @@ so are results. Each thread has four rows of both: so few that all it keeps fits
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 
 from wgcc.ir.places import ceil_div
+from wgcc.kernel.build import take_several
 from wgcc.schedule.codegen.limits import GOOD_ITERATIONS, grid_of, thread_index
 from wgcc.schedule.kernel import (
     MAX_WORKGROUP_BYTES,
@@ -172,7 +173,7 @@ def launch_tiles(
         times *= 2
     halves = access.context.halves
     constants = {**sizes.constants(), **shape.constants(loop), "UNROLLED": times}
-    launch = access.context.launch(
+    return access.context.launch(
         template,
         access.emitter,
         constants=constants,
@@ -185,11 +186,12 @@ def launch_tiles(
             "f32_tile": "row_tile" if halves else "own_tile",
             **page_of(template, constants, flags.get("makes_stats", False)),
         },
+        variant=lambda body: take_several(body, "ic", times),
+        iterations=tiles * shape.work(loop, times),
         workgroup=(shape.threads, 1, 1),
         grid=grid,
         shared=(*_areas(flags["moving"], halves), *memory),
     )
-    return replace(launch, iterations=tiles * shape.work(loop, times))
 
 
 def _areas(moving: bool, halves: bool) -> tuple[WorkgroupVariable, ...]:

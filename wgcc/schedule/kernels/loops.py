@@ -36,13 +36,13 @@ from wgcc.kernel.build import (
 )
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Assign, Element, Expr, Let, Name, Statement
-from wgcc.ops.dtypes import wgsl_type
 from wgcc.ops.registry import Reduce
 from wgcc.passes.dataflow import lowering
 from wgcc.schedule.codegen.bindings import Touch, is_counter
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.limits import GOOD_ITERATIONS, grid_of, thread_index, unrolled
-from wgcc.schedule.fuse.fuse import Group
+from wgcc.schedule.codegen.terms import wgsl_type
+from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.fuse.merge import RowLoops
 from wgcc.schedule.fuse.product_operands import column_sums, rows_of
 from wgcc.schedule.kernel import Launch, WorkgroupVariable

@@ -19,7 +19,8 @@ from wgcc.passes.dataflow import lowering
 from wgcc.schedule.codegen.bindings import VECTOR, Touch
 from wgcc.schedule.codegen.emitter import COMPONENTS, Emitter
 from wgcc.schedule.codegen.limits import Grid, grid_of
-from wgcc.schedule.fuse.fuse import Group, product_position
+from wgcc.schedule.fuse.fuse import product_position
+from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.fuse.product_operands import ColumnPart, column_part
 from wgcc.schedule.kernel import MAX_WORKGROUPS, WORD, Launch, Place, WorkgroupVariable
 from wgcc.schedule.kernels.context import Context, GroupCode
@@ -33,8 +34,7 @@ from wgcc.schedule.kernels.operands import (
     write_loader,
     write_plain_loader,
 )
-from wgcc.schedule.kernels.tile_loads import tile_load
-from wgcc.schedule.kernels.tile_results import Block
+from wgcc.schedule.kernels.tile_code import Block, TileWriter
 from wgcc.schedule.kernels.tile_shape import SUBGROUP, Sizes, Tile, tile_shapes
 
 # How many shapes tuning tries.
@@ -84,8 +84,8 @@ def _tiles(group: Group, context: Context, tile: Tile) -> Launch:
     across, down = ceil_div(sizes.cols, tile.cols), ceil_div(sizes.rows, tile.rows)
     grid, folded = _grid(across, down, sizes.batch)
     loads = tuple(
-        tile_load(operand, forms.width(operand), halves[operand.name], is_hoisted, tile, sizes)
-        for operand, is_hoisted in zip(forms.operands, hoisted, strict=True)
+        TileWriter(operand, forms.width(operand), halves[operand.name], has, tile, sizes).load()
+        for operand, has in zip(forms.operands, hoisted, strict=True)
     )
     block = Block(tile, sizes, forms.width(forms.left), forms.width(forms.right), forms.is_vector)
     return context.launch(
@@ -360,6 +360,3 @@ def _result(
         if context.is_stored(value):
             found.append((root, linear(at, value.shape), emitter.at(value, at)))
     return found
-
-
-__all__ = ["Sizes", "matmul_candidates", "matmul_code"]

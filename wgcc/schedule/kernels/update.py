@@ -1,6 +1,7 @@
 """Optimizer steps: all tensors of a run at once, four words of their arenas per thread.
 
-The twin takes one word per thread, because neighbouring threads are lanes of its vectors.
+The twin takes one word per thread, because neighbouring threads are lanes of its vectors. Beside
+them stands what advances the counter of a loop.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from wgcc.kernel.build import all_of, expression, functions, let, statements, u3
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Assign, Binary, Element, Expr, Let, Name
 from wgcc.passes.dataflow import form_of, lists_of, scalars_of
+from wgcc.schedule.codegen.bindings import shown_as
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.limits import grid_of, thread_index
-from wgcc.schedule.fuse.fuse import Group
+from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import Launch, Place
 from wgcc.schedule.kernels.context import Context, GroupCode
 from wgcc.schedule.kernels.copies import has_room
@@ -103,3 +105,16 @@ def _rounded(place: Place) -> int:
     Tensors start on boundaries and buffers end on 16 bytes.
     """
     return place.count if place.buffer == SCALARS else ceil_div(place.count, VECTOR) * VECTOR
+
+
+def counter_code(group: Group, context: Context) -> GroupCode:
+    root = group.roots[0]
+    emitter = Emitter(context.inlined, context.bindings())
+    place, shown = context.place(root.output), shown_as(root.output)
+    name = emitter.bindings.use(place, "u32", "y", shown, written=True)
+    word = Element(Name(name), expression("0"))
+    step = int(root.attrs.get("next", 0))
+    moved = Binary("+" if step > 0 else "-", word, u32(1))
+    body = (Assign(word, moved if step else u32(int(root.attrs["start"]))),)
+    launch = context.launch_threads(emitter, body, threads=1, workgroup=1)
+    return context.code(launch, launch)

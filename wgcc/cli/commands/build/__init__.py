@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wgcc.cli import shell_completion
 from wgcc.cli.data import DataOptions, data_options, say_reading
 from wgcc.cli.options import (
     all_errors_option,
@@ -55,7 +56,10 @@ if TYPE_CHECKING:
 @click.option("--title", help="What the page is called, instead of the model's name.")
 @click.option("--labels", metavar="A,B,C", help="Names of the classes, by their ids from 0.")
 @click.option(
-    "--entries", metavar="NAMES", help="Build only these entries: --entries train,predict."
+    "--entries",
+    metavar="NAMES",
+    shell_complete=shell_completion.entries,
+    help="Build only these entries: --entries train,predict.",
 )
 @click.option(
     "--candidates",

@@ -1,18 +1,21 @@
-"""How the threads of a workgroup load the tile of an operand, by units of one or four elements.
+"""What the threads of a product do: how they load tiles, and what becomes of their results.
 
-The page `matmul_tiles.wgsl.jinja` names what stands here: the place of each unit, the bounds that a
-size does not prove, and what is written to the tile. It says in which order that happens.
+The page `matmul_tiles.wgsl.jinja` names what stands here, and says in which order it happens: the
+places of units (one or four elements), the bounds that a size does not prove, stores and reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from wgcc.ir.places import ceil_div
 from wgcc.schedule.codegen.bindings import VECTOR
 from wgcc.schedule.kernels.operands import INNER, Operand
 from wgcc.schedule.kernels.tile_shape import Sizes, Tile
+
+# Elements are counted by vectors.
+FOURS = f" / {VECTOR}u"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,6 @@ class TileLoad:
     """
 
     name: str
-    own: str
     side: str
     hoisted: bool
     has_loop: bool
@@ -64,20 +66,14 @@ class TileLoad:
     hoisted_rows: tuple[Row, ...]
 
 
-def tile_load(
-    operand: Operand, width: int, half: bool, hoisted: bool, tile: Tile, sizes: Sizes
-) -> TileLoad:
-    return _Writer(operand, width, half, hoisted, tile, sizes).load()
-
-
 def plus(count: int, step: str = "") -> str:
     """` + 2u * STEP`, or nothing for none."""
     return f" + {count}u{f' * {step}' if step else ''}" if count else ""
 
 
 @dataclass(frozen=True, slots=True)
-class _Writer:
-    """Writes the parts of a `TileLoad`; `width` is how many rows or columns an element holds."""
+class TileWriter:
+    """Writes a `TileLoad`; `width` is how many rows or columns an element holds."""
 
     operand: Operand
     width: int
@@ -92,12 +88,11 @@ class _Writer:
         rows = range(1 if self.stays_in_row else self.each)
         return TileLoad(
             self.operand.name,
-            self.operand.own,
             self.operand.side,
             self.hoisted,
             self.has_loop,
             self.each,
-            f"k_tile{self.fours if self.is_along_inner else ''}",
+            f"k_tile{FOURS if self.is_along_inner else ''}",
             "vec4f()" if self.operand.vector else "0.0",
             units,
             tuple(self.row(n, c, _number(n)) for n in rows for c in range(self.rows_each)),
@@ -107,10 +102,6 @@ class _Writer:
     def is_along_inner(self) -> bool:
         """Are vectors loaded along the inner axis?"""
         return self.operand.vector and self.operand.fast == INNER
-
-    @property
-    def fours(self) -> str:
-        return f" / {VECTOR}u"
 
     @property
     def rows_each(self) -> int:
@@ -168,27 +159,27 @@ class _Writer:
     @property
     def own_end(self) -> str:
         end = "ROWS" if self.operand.own == "m" else "COLS"
-        return end + (self.fours if self.operand.vector and not self.is_along_inner else "")
+        return end + (FOURS if self.operand.vector and not self.is_along_inner else "")
 
     @property
     def k_end(self) -> str:
-        return f"DEPTH{self.fours if self.is_along_inner else ''}"
+        return f"DEPTH{FOURS if self.is_along_inner else ''}"
 
     @property
     def own_units(self) -> str:
-        """`across`, by the name of a constant."""
+        """`across`, by the name of a constant; a quotient stands in parentheses."""
         name = "ROWS_TILE" if self.operand.own == "m" else "COLS_TILE"
-        return name if self.across == self.size else f"{name}{self.fours}"
+        return name if self.across == self.size else f"({name}{FOURS})"
 
     def own_at(self, unit: str) -> str:
         """The place of a unit along the operand's own axis."""
         near = self.neighbours
         if self.is_along_inner:
             wraps = self.tile.tk // VECTOR > near
-            return f"{unit} / {near}u" + (f" % ({self.own_units})" if wraps else "")
+            return f"{unit} / {near}u" + (f" % {self.own_units}" if wraps else "")
         if self.operand.fast == INNER:
             return f"{unit} / TK"
-        return f"{unit} % {f'({self.own_units})' if self.operand.vector else self.own_units}"
+        return f"{unit} % {self.own_units}"
 
     def inner_at(self, unit: str) -> str:
         near = self.neighbours
@@ -198,7 +189,7 @@ class _Writer:
             return f"{unit} % {near}u" + (rest if wraps else "")
         if self.operand.fast == INNER:
             return f"{unit} % TK"
-        return f"{unit} / {f'({self.own_units})' if self.operand.vector else self.own_units}"
+        return f"{unit} / {self.own_units}"
 
     def unit(self, index: int) -> Unit:
         number = "u" if self.has_loop else _number(index)
@@ -239,7 +230,7 @@ class _Writer:
         if self.rows_each > 1:
             return f"{first} + {own} * 4u{plus(component)}"
         if self.operand.vector and not self.is_along_inner:
-            return f"{first}{self.fours} + {own}"
+            return f"{first}{FOURS} + {own}"
         return f"{first} + {own}"
 
     @property
@@ -262,10 +253,148 @@ class _Writer:
         return [f"{place} = {value};" for place, value in zip(places, values, strict=True)]
 
     def element(self, text: str) -> str:
-        kind = "vec4h" if self.width == VECTOR else "f16"
-        return f"{kind}({text})" if self.half else text
+        return f"{'vec4h' if self.width == VECTOR else 'f16'}({text})" if self.half else text
 
 
 def _number(index: int) -> str:
     """The number in the tile of a thread's unit."""
     return ("slot", "(slot + THREADS)", f"(slot + {index}u * THREADS)")[min(index, 2)]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRow:
+    """A row of the block: its `factor` in each product, its index, and how its results end."""
+
+    number: int
+    factor: str
+    at: str
+    added: str
+    finish: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultColumn:
+    """A column of the block: `part` says which element of which vector of a row it is."""
+
+    part: str
+    added: str
+    finish_sum: str
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The `tm × tn` results of a thread; `left`, `right` are the widths of the tiles' elements."""
+
+    tile: Tile
+    sizes: Sizes
+    left: int
+    right: int
+    is_vector: bool
+
+    def holes(self, halves: Mapping[str, bool]) -> dict[str, object]:
+        sliced = self.tile.slices > 1
+        ragged = self.row_ends or self.column_ends or self.sizes.inner % self.tile.tk > 0
+        return {
+            "sliced": sliced,
+            "workgroup": "ACROSS, DOWN, SLICES" if sliced else "ACROSS, DOWN",
+            "padding": "; zeros pad the edges" if ragged else "",
+            "first_k": "lane.z" if sliced else "0u",
+            "next_k": "k += SLICES" if sliced else "k++",
+            "vector": _vector(self.column_width),
+            "vectors": range(self.tile.tn // self.column_width),
+            "left_values": _reads("left", self.left, self.tile.tm, halves["left"]),
+            "right_values": _reads("right", self.right, self.tile.tn, halves["right"]),
+            "rows": tuple(map(self.row, range(self.tile.tm))),
+            "columns": tuple(map(self.column, range(self.tile.tn))),
+            "row_bounds": self.row_ends,
+            "slot_bounds": " && n_tile + slot < COLS" if self.column_ends else "",
+            "finish_total": self.finish_total(),
+        }
+
+    @property
+    def row_ends(self) -> bool:
+        """Do tiles reach past the last row?"""
+        return self.sizes.rows % self.tile.rows > 0
+
+    @property
+    def column_ends(self) -> bool:
+        return self.sizes.cols % self.tile.cols > 0
+
+    @property
+    def column_width(self) -> int:
+        return min(self.tile.tn, VECTOR)
+
+    def row(self, number: int) -> ResultRow:
+        width, columns = min(self.tile.tm, VECTOR), self.column_width
+        value = "a0" if width == 1 else f"a{number // width}[{number % width}]"
+        return ResultRow(
+            number,
+            f"{_vector(columns)}({value})" if columns > 1 else value,
+            f"m_tile + {_place('lane.y', 'DOWN', number, self.left)}",
+            plus(number, "DOWN * ROW_STRIDE"),
+            tuple(self.finish(number)),
+        )
+
+    def column(self, number: int) -> ResultColumn:
+        vector, element = divmod(number, self.column_width)
+        inside = f"[{element}]" if self.column_width > 1 else ""
+        at = self.column_at(number)
+        store = f"finish_sum({at}, sum{vector}{inside});"
+        finish = _guarded([f"{at} < COLS"] if self.column_ends else [], store)
+        return ResultColumn(f"{vector}{inside}", plus(number, "ACROSS"), finish)
+
+    def column_at(self, number: int) -> str:
+        return f"n_tile + {_place('lane.x', 'ACROSS', number, self.right)}"
+
+    def finish(self, row: int) -> list[str]:
+        """Makes use of the results of a row: vectors, or element by element."""
+        if self.is_vector:
+            places = [f"n_tile / 4u + lane.x{plus(j, 'ACROSS')}" for j in range(self.tile.tn // 4)]
+            parts, end = [f"{j}" for j in range(len(places))], "COLS / 4u"
+        else:
+            columns = range(self.tile.tn)
+            places, end = [self.column_at(j) for j in columns], "COLS"
+            parts = [self.column(j).part for j in columns]
+        return [
+            _guarded(
+                [f"{n} < {end}"] if self.column_ends else [],
+                f"finish(z, row{row}, {n}, c{row}_{part});",
+            )
+            for n, part in zip(places, parts, strict=True)
+        ]
+
+    def finish_total(self) -> str:
+        """Makes use of a result that the slices have added."""
+        bounds = ["m_tile + m < ROWS"] if self.row_ends else []
+        bounds += ["n_tile + n < COLS"] if self.column_ends else []
+        return _guarded(bounds, "finish(z, m_tile + m, n_tile + n, total);")
+
+
+def _guarded(bounds: list[str], statement: str) -> str:
+    return f"if ({' && '.join(bounds)}) {{ {statement} }}" if bounds else statement
+
+
+def _vector(width: int) -> str:
+    return f"vec{width}f" if width > 1 else "f32"
+
+
+def _place(lane: str, step: str, number: int, width: int) -> str:
+    """The place of a thread's row or column in the tile, whose elements have `width` of them."""
+    if width == 1:
+        return f"{lane}{plus(number, step)}"
+    element, rest = divmod(number, VECTOR)
+    return f"{f'({lane}{plus(element, step)})' if element else lane} * 4u{plus(rest)}"
+
+
+def _reads(name: str, width: int, count: int, half: bool) -> tuple[str, ...]:
+    """A thread's values of a tile at one `k`: as many vectors as they fill."""
+    lane, step = ("lane.y", "DOWN") if name == "left" else ("lane.x", "ACROSS")
+    at = [f"{name}_tile[k * {name.upper()}_STRIDE + {lane}{plus(n, step)}]" for n in range(count)]
+    size = min(count, VECTOR)
+    if width == VECTOR:
+        return tuple(f"vec4f({text})" if half else text for text in at[: count // VECTOR])
+    elements = [f"f32({text})" if half else text for text in at]
+    if size == 1:
+        return tuple(elements)
+    starts = range(0, count, size)
+    return tuple(f"{_vector(size)}({', '.join(elements[i : i + size])})" for i in starts)

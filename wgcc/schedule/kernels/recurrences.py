@@ -1,26 +1,96 @@
-"""Recurrences of state-space models: channels loop over time with their states in registers.
+"""Recurrences along an axis: one thread carries values through its row.
 
-Templates see operands as functions (`u_at(z, t, e)`) and results as procedures (`put_y(…)`); this
-file says how work is shared out: one thread per channel, chunk or state, with `block` states each.
+Pages of state-space models see operands as functions (`u_at(z, t, e)`) and results as procedures
+(`put_y(…)`): one thread per channel, chunk or state, with `block` states each in registers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Node, Value
-from wgcc.ir.index import Index, variable
+from wgcc.ir.index import (
+    INNER,
+    Index,
+    Variable,
+    constant,
+    coordinates_of,
+    reduction_space,
+    variable,
+)
 from wgcc.ir.places import ceil_div
-from wgcc.kernel.tree import Declaration, Name
+from wgcc.kernel.build import counted_loop, several, statements, u32, write_out
+from wgcc.kernel.rewrite.transform import Body
+from wgcc.kernel.tree import Declaration, Expr, Module, Name
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.limits import GOOD_ITERATIONS, grid_of, thread_index
-from wgcc.schedule.fuse.fuse import Group
+from wgcc.schedule.codegen.limits import (
+    GOOD_ITERATIONS,
+    MAX_UNROLLED,
+    grid_of,
+    thread_index,
+    unrolled,
+)
+from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import Launch
 from wgcc.schedule.kernels.context import Context, GroupCode
-from wgcc.schedule.kernels.copies_of_body import Body, Copy, each_step
+from wgcc.schedule.kernels.ordering import key_of
 
 WORKGROUP = 64
+
+
+def scan_code(group: Group, context: Context) -> GroupCode:
+    node = group.roots[0]
+    return context.code(*(_launch(node, context, most, _sum) for most in (MAX_UNROLLED, 1)))
+
+
+def running_best_code(group: Group, context: Context) -> GroupCode:
+    node = group.roots[0]
+    return context.code(*(_launch(node, context, most, _best) for most in (MAX_UNROLLED, 1)))
+
+
+def _sum(node: Node, operands: Sequence[Expr]) -> _Step:
+    factor, term = operands
+    add = statements("h = fma(FACTOR, h, TERM);", FACTOR=factor, TERM=term)
+    return _Step(statements("var h = 0.0;"), add)
+
+
+def _best(node: Node, operands: Sequence[Expr]) -> _Step:
+    """The position of the last of the greatest elements so far; NaN stays, once it is met."""
+    compare = statements("if (key >= best) { best = key; h = i32(ROW); }", ROW=INNER)
+    step = (*key_of(node.inputs[0].dtype, operands[0], "key"), *compare)
+    return _Step(statements("var h = 0;\nvar best = 0u;"), step)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Statements before the loop and in each iteration, which leaves its result in `h`."""
+
+    start: Body
+    body: Body
+
+
+def _launch(
+    node: Node, context: Context, most: int, rule: Callable[[Node, Sequence[Expr]], _Step]
+) -> Launch:
+    shape = node.output.shape
+    space = reduction_space(shape, (node.attrs["axis"],))
+    emitter = Emitter(context.inlined, context.bindings())
+    inner = emitter.open_loop(frozenset({Variable(INNER, space.inner)}))
+    position = space.position()
+    if node.attrs.get("reverse"):
+        backwards = constant(space.inner - 1) - variable(INNER, space.inner)
+        position = position.substitute({Variable(INNER, space.inner): backwards})
+    at = coordinates_of(position, shape)
+    step = rule(node, [emitter.at(value, at) for value in node.inputs])
+    store = emitter.store(node.output, at, Name("h"))
+    times = min(unrolled(space.inner), most)
+    loop = counted_loop(INNER, u32(0), Name("INNER"), (*inner.body, *step.body, store))
+    body = (*emitter.outer.body, *step.start, several(loop, times))
+    constants, iterations = {"INNER": space.inner}, ceil_div(space.inner, times)
+    return context.launch_threads(emitter, body, space.outer, WORKGROUP, constants, iterations)
+
+
 # States that one thread of the twin carries: loads count there, threads do not.
 MOST_CARRIED = 16
 
@@ -147,7 +217,7 @@ class _Kernel:
         emitter = Emitter(self.context.inlined, self.context.bindings())
         long = limited and self.sizes.times + self.sizes.chunks > GOOD_ITERATIONS
         grid = grid_of(ceil_div(threads, WORKGROUP))
-        shares = {"BLOCK": block, "WIDE": 1, "PARTS": parts, "THREADS": threads}
+        shares = {"BLOCK": block, "PARTS": parts, "THREADS": threads}
         shares["ZERO_ORDER"] = int(self.node.attrs.get("zero_order", False))
         if shares["ZERO_ORDER"]:
             emitter.functions["exp_tail"] = None
@@ -159,27 +229,17 @@ class _Kernel:
             holes={"INDEX": thread_index(grid, WORKGROUP)},
             values={
                 "has_output": "put_y" in self.writes,
-                "steps": self._steps(long),
                 "steps_back": self.sizes.steps_back,
             },
+            variant=self._without_loop if long else None,
             workgroup=(WORKGROUP, 1, 1),
             grid=grid,
             iterations=self.sizes.chunks + (0 if long else self.sizes.times),
         )
 
-    def _steps(self, long: bool) -> Body:
-        """The steps of a chunk, in the direction in which the states are carried."""
-        is_back = self.node.op == "state_ends"
-        if long:
-            return each_step(self.sizes.steps_back if is_back else range(self.sizes.chunk))
-        begin = (
-            "let count = min(CHUNK, TIMES - k * CHUNK);\n"
-            "for (var back = 0u; back < count; back++) {\n"
-            "let t = k * CHUNK + (count - 1u - back);"
-            if is_back
-            else "for (var t = k * CHUNK; t < min(k * CHUNK + CHUNK, TIMES); t++) {"
-        )
-        return Body(begin, (Copy("", ""),), "}")
+    def _without_loop(self, body: Module) -> Module:
+        """The steps of a chunk, which are counted by `t` or `back`, written out."""
+        return write_out(body, ("t", "back"), self.sizes.chunk)
 
     def _readers(self, emitter: Emitter) -> Iterator[Declaration]:
         for operand, value in zip(_INPUTS[self.node.op].split(), self.node.inputs, strict=True):
