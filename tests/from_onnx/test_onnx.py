@@ -77,6 +77,14 @@ def test_models_that_pytorch_exported(name: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(gradient, wanted, atol=1e-4)
 
 
+def test_equal_modules_of_a_list_are_a_list() -> None:
+    """PyTorch calls the parts of a list by its whole name: `/stages.0/stages.0.1/conv1/Conv`."""
+    text = converted("resnet").written.text
+    assert "/// stages.0/0\nlayer Part {" in text and "  parts[2]: Part\n" in text
+    assert "for block in parts { relu_1 = block(relu_1) }" in text
+    assert "part_0: Part2" in text and "part_1: Part3" in text
+
+
 # By the name of a wheel: where its model is, its open size, and how many numbers it stores.
 WHEELS = {
     "magika": ("magika/models/standard_v3_3/model.onnx", "unk__214", 784_471),

@@ -142,6 +142,17 @@ model Turned {
   }
 }
 """
+BACKEND = '''"""Kernels as the list of what they bind."""
+
+from collections.abc import Sequence
+
+from wgcc.kernel.tree import Module
+
+
+def print_file(module: Module, name: str, notes: Sequence[str] = ()) -> str:
+    bound = [variable for variable in module.variables.values() if variable.slot]
+    return "\\n".join([f"{name} binds", *(f"  {v.name}: {v.kind}" for v in bound)])
+'''
 MODEL = """
 model Net {
   a: Linear[3, 4]
@@ -238,6 +249,14 @@ def test_a_kernel_family_is_an_op_a_writer_and_a_page(checkout: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
     kernels = [path.read_text() for path in (checkout / "turned" / "kernels").glob("*.wgsl")]
     assert any("put(o, take(SIZE - 1u - o));" in kernel for kernel in kernels)
+
+
+def test_a_back_end_is_a_folder(checkout: Path) -> None:
+    (checkout / "wgcc" / "backends" / "bound").mkdir()
+    (checkout / "wgcc" / "backends" / "bound" / "print_tree.py").write_text(BACKEND)
+    bundle = ROOT / "tests" / "golden" / "attention"
+    done = wgcc(checkout, "show", str(bundle), "--kernel", "d_q", "--as", "bound")
+    assert done.stdout == "d_q binds\n  x0: array<f32, 40>\n  y0: array<f32, 40>\n"
 
 
 def test_a_command_is_a_file(checkout: Path) -> None:

@@ -13,18 +13,7 @@ import numpy as np
 import pytest
 import wasmtime
 
-from wgcc.backends.wasm.encoding.encoder import (
-    F32,
-    I32,
-    I64,
-    V128,
-    read_signed,
-    read_unsigned,
-    signed,
-    unsigned,
-)
-from wgcc.backends.wasm.encoding.function import Function
-from wgcc.backends.wasm.encoding.hoist import hoist_constants
+from wgcc.backends.wasm.encoding.decode import hoist_constants, wat
 from wgcc.backends.wasm.encoding.instructions import (
     BLOCK,
     CONST_F32,
@@ -32,7 +21,10 @@ from wgcc.backends.wasm.encoding.instructions import (
     CONST_I32,
     CONST_I64,
     CONST_V128,
+    F32,
     FIXED,
+    I32,
+    I64,
     INDEX,
     INSTRUCTIONS,
     LABELS,
@@ -41,10 +33,14 @@ from wgcc.backends.wasm.encoding.instructions import (
     MEMORY_LANE,
     PLAIN,
     SHUFFLE,
+    V128,
     Instruction,
+    read_signed,
+    read_unsigned,
+    signed,
+    unsigned,
 )
-from wgcc.backends.wasm.encoding.module import NOT_SHARED, PAGE, SHARED, Module
-from wgcc.backends.wasm.encoding.wat import wat
+from wgcc.backends.wasm.encoding.module import NOT_SHARED, PAGE, SHARED, Function, Module
 
 NUMBERS = [0, 1, 63, 64, 127, 128, 300, 2**31 - 1, 2**32 - 1, 2**35]
 

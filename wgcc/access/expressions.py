@@ -7,17 +7,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from wgcc.access.memory import Reference, reference, unknown, variables_of
 from wgcc.access.traffic import SharedSite, Site, Traffic
 from wgcc.access.values import (
     FLOAT,
     LANE_TYPES,
     MAYBE,
     Ids,
+    Reference,
     Value,
     cast,
     is_varying,
     known,
+    reference,
+    unknown,
+    variables_of,
     zero_of,
 )
 from wgcc.kernel.parse import parse_expression

@@ -98,7 +98,7 @@ def _plain(op: Op, item: Operand, name: str) -> Value:
         " ".join(letters[axis] for axis in order) for order in (value.order, range(rank))
     )
     pattern = f"{before} -> {after}"
-    return op.emit("rearrange({0}, {1})", value, pattern, shape=value.shape, dtype="f32", name=name)
+    return op.emit("rearrange({0}, {1})", value, pattern, name=name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,12 +320,11 @@ def _bounded(op: Op, mask: Part, low: float) -> Part:
 
 
 def _emit(op: Op, text: str, *parts: Part) -> Value:
-    shape = np.broadcast_shapes(*map(_shape, parts))
     plain = [
         op.ordered(part, None) if isinstance(part, Value) and len(part.shape) > 1 else part
         for part in parts
     ]
-    return op.emit(text, *plain, shape=tuple(shape), dtype="f32", name="mask")
+    return op.emit(text, *plain, name="mask")
 
 
 Bounds: TypeAlias = tuple[float, float]

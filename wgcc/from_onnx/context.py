@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from wgcc.from_onnx.checked_types import checked_type
 from wgcc.from_onnx.literals import finite, literal, real
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.values import (
@@ -24,10 +25,12 @@ from wgcc.from_onnx.values import (
     Writer,
     axes_pattern,
     channels_last_order,
+    dtype_of,
     has_free_order,
     kept_order,
     plain_order,
 )
+from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast
 from wgcc.syntax.templates import NOWHERE, call, constructor, filled, tree_of
@@ -38,7 +41,7 @@ Given: TypeAlias = Any
 # Lists of more numbers than this are parameters, not text.
 LONGEST_LIST = 12
 # A part of a list is no name for what is in it.
-NUMBERED_BLOCK = re.compile(r".*\.\d+|(layer|block|stage)s?_\d+")
+NUMBERED_BLOCK = re.compile(r"(.*\.)?\d+|(layer|block|stage)s?_\d+")
 
 
 @dataclass(slots=True)
@@ -104,17 +107,15 @@ class Op:
         return Value(found.dtype, found.shape, order, self.name, found.element)
 
     def emit(
-        self,
-        text: str,
-        *parts: Given,
-        shape: Shape,
-        dtype: str,
-        order: Shape | None = None,
-        name: str = "",
-        element: int = 0,
+        self, text: str, *parts: Given, order: Shape | None = None, name: str = "", element: int = 0
     ) -> Value:
-        value = Value(dtype, shape, order or plain_order(shape), name or self.name, element)
-        self.emit_many(text, *parts, values=(value,))
+        """A new value, of the type that the checker of the language finds."""
+        tree = filled(text, *map(self.tree, parts))
+        dtype, stored = checked_type(tree)
+        order = order or plain_order(stored)
+        shape = tuple(stored[order.index(axis)] for axis in range(len(stored)))
+        value = Value(dtype, shape, order, name or self.name, element)
+        self.add(Statement((value,), tree, self.scope, self.node))
         return value
 
     def call(self, function: str, *parts: Given, **named: Given) -> ast.Expr:
@@ -130,8 +131,7 @@ class Op:
 
     def index_result(self, x: Given, items: Sequence[Given]) -> Value:
         """The node's first output, as `x[items]`."""
-        found = self.type
-        return self.index(x, items, shape=found.shape, dtype=found.dtype, element=found.element)
+        return self.index(x, items, element=self.type.element)
 
     def emit_many(
         self, text: str, *parts: Given, values: tuple[Value, ...], targets: str = ""
@@ -200,10 +200,7 @@ class Op:
         if (axes or plain) == (constant.axes or plain):
             return member
         pattern = axes_pattern(axes or plain, constant.axes or plain)
-        return self.emit(
-            "rearrange({0}, {1})", member, pattern,
-            shape=constant.shape, dtype=constant.dtype, name=member.name,
-        )  # fmt: skip
+        return self.emit("rearrange({0}, {1})", member, pattern, name=member.name)
 
     def new_parameter(self, constant: Constant, name: str) -> Member:
         array = self.narrowed(constant.array)
@@ -254,9 +251,7 @@ class Op:
                 raise CannotImport(
                     f"it holds whole numbers from {low} to {high}: more than 32 bits"
                 )
-        names = {"f32": np.float32, "i32": np.int32, "u32": np.uint32, "bool": np.bool_,
-                 "i8": np.int8, "u8": np.uint8}  # fmt: skip
-        return array.astype(names[Constant(array).dtype], order="C")
+        return array.astype(DTYPE_TABLE[dtype_of(array.dtype)].numpy, order="C")
 
     def _finite(self, array: Array) -> Array:
         """Infinity, as masks have it, is the largest number there is."""
@@ -282,12 +277,8 @@ class Op:
         return self.writer.orders[key]
 
     def _moved(self, value: Value, order: Shape) -> Value:
-        pattern = axes_pattern(value.order, order)
-        return self.emit(
-            "rearrange({0}, {1})", value, pattern,
-            shape=value.shape, dtype=value.dtype, order=order, name=value.name,
-            element=value.element,
-        )  # fmt: skip
+        tree = self.call("rearrange", value, axes_pattern(value.order, order))
+        return self.emit("{0}", tree, order=order, name=value.name, element=value.element)
 
     def channels_last(self, place: int) -> Operand:
         found = self.operand(place)
@@ -303,12 +294,8 @@ class Op:
             operand = self.computed(operand)
         if isinstance(operand, Constant):
             return permuted(operand, tuple(axes))
-        shape = tuple(operand.shape[axis] for axis in axes)
         order = tuple(list(axes).index(axis) for axis in operand.order)
-        return self.emit(
-            "{0}", operand, shape=shape, dtype=operand.dtype, order=order,
-            name=operand.name, element=operand.element,
-        )  # fmt: skip
+        return self.emit("{0}", operand, order=order, name=operand.name, element=operand.element)
 
     def reshaped(self, operand: Operand, shape: Shape) -> Operand:
         if operand.shape == shape:
@@ -321,10 +308,7 @@ class Op:
         plain = self._before_reshape(operand)
         if plain.shape == shape:
             return self.ordered(plain, None)
-        return self.emit(
-            "reshape({0}, {1})", plain, list(shape),
-            shape=shape, dtype=operand.dtype, element=operand.element,
-        )  # fmt: skip
+        return self.emit("reshape({0}, {1})", plain, list(shape), element=operand.element)
 
     def _reshaped_constant(self, constant: Constant, shape: Shape) -> Operand:
         """A weight stays one; what other nodes read as well keeps its shape."""
@@ -333,7 +317,7 @@ class Op:
         if constant.source not in self.writer.shared:
             return Constant(constant.array.reshape(shape), constant.source)
         whole = self.parameter(constant)
-        return self.emit("reshape({0}, {1})", whole, list(shape), shape=shape, dtype="f32")
+        return self.emit("reshape({0}, {1})", whole, list(shape))
 
     def viewed(self, operand: Operand, shape: Shape) -> Operand:
         """As `reshaped`, but axes stay stored in their order where the new shape allows that."""
@@ -341,10 +325,8 @@ class Op:
         while isinstance(found, Value):
             order = kept_order(found, shape)
             if order is not None and order != plain_order(shape):
-                return self.emit(
-                    "reshape({0}, {1})", found, [shape[axis] for axis in order],
-                    shape=shape, dtype=found.dtype, order=order, element=found.element,
-                )  # fmt: skip
+                text, sizes = "reshape({0}, {1})", [shape[axis] for axis in order]
+                return self.emit(text, found, sizes, order=order, element=found.element)
             made = self.writer.made_by.get(found)
             if made is None or made.reshapes is None or made.reshapes is found:
                 break

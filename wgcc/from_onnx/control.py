@@ -67,7 +67,7 @@ def _both(tracer: Tracer, op: Op, values: Values, condition: Value) -> list[Oper
                 f"{_remedy(op, condition)}"
             )
         parts = [op.tensor(op.ordered(item, None)) if item.shape else item for item in (a, b)]
-        found.append(op.emit("where({0}, {1}, {2})", chosen, *parts, shape=a.shape, dtype=a.dtype))
+        found.append(op.emit("where({0}, {1}, {2})", chosen, *parts))
     op.remark("both branches are computed, and one is chosen")
     return found
 
@@ -158,9 +158,7 @@ def stacked(op: Op, items: Sequence[Operand], axis: int) -> Operand:
             np.stack([item.array for item in items if isinstance(item, Constant)], axis)
         )
     plain = [op.tensor(op.ordered(item, None)) for item in items]
-    first = items[0]
-    shape = (*first.shape[:axis], len(items), *first.shape[axis:])
-    return op.emit("stack({0}, axis = {1})", plain, axis, shape=shape, dtype=first.dtype)
+    return op.emit("stack({0}, axis = {1})", plain, axis)
 
 
 def scan(tracer: Tracer, op: Op, values: Values) -> list[Operand]:
@@ -273,7 +271,7 @@ def _flipped(op: Op, x: Operand, axis: int) -> Operand:
     if isinstance(x, Constant):
         return Constant(np.flip(x.array, axis))
     plain = op.ordered(x, None)
-    return op.emit("flip({0}, axis = {1})", plain, axis, shape=x.shape, dtype=x.dtype)
+    return op.emit("flip({0}, axis = {1})", plain, axis)
 
 
 def _item(x: Operand, axis: int, name: str) -> Value:
@@ -303,8 +301,7 @@ def row(op: Op, x: Operand, axis: int, number: int) -> Operand:
     if isinstance(x, Constant):
         return Constant(x.array.take(number, axis))
     plain = op.ordered(x, None)
-    shape = (*x.shape[:axis], *x.shape[axis + 1 :])
-    return op.index(plain, at_axis(axis, number), shape=shape, dtype=x.dtype)
+    return op.index(plain, at_axis(axis, number))
 
 
 CONTROL = {"If": branch, "Loop": loop, "Scan": scan}

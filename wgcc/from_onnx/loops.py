@@ -315,7 +315,9 @@ def _own(op: Op, item: Operand, own: set[Value]) -> Value:
     if isinstance(plain, Value) and (plain in own or plain is not item):
         return plain
     part: Given = op.part(plain) if plain.shape or isinstance(plain, Value) else _number(plain)
-    return op.emit("{0}", part, shape=plain.shape, dtype=plain.dtype)
+    value = Value(plain.dtype, plain.shape, plain_order(plain.shape), op.name)
+    op.emit_many("{0}", part, values=(value,))
+    return value
 
 
 def _number(item: Operand) -> ast.Expr:

@@ -47,7 +47,11 @@ def scope_of(node: Any) -> Scope | None:
     path = node.name.partition(";")[0]
     if "/" not in path:
         return None
-    return split_modules(one_line(".".join(path.strip("/").split("/")[:-1])))
+    modules = path.strip("/").split("/")[:-1]
+    # Parts of a list have its whole name: `features/features.0/features.0.1`.
+    pairs = zip(["", *modules[:-1]], modules, strict=True) if modules else ()
+    own = [part.removeprefix(f"{around}.") for around, part in pairs]
+    return split_modules(one_line(".".join(own)))
 
 
 def scopes_of(nodes: Iterable[Any]) -> dict[str, Scope]:

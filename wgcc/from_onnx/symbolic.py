@@ -28,6 +28,7 @@ from wgcc.from_onnx.size_expressions import (
     skeleton,
 )
 from wgcc.from_onnx.writing.model import Written
+from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.ir.program import Program
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast, templates
@@ -243,12 +244,10 @@ def _lists(samples: Sequence[Sample], sizes: Sequence[Sizes]) -> list[ast.Expr] 
 
 
 def _array(tree: ast.Call) -> Array:
-    kinds = {"f32": np.float32, "i32": np.int32, "u32": np.uint32, "bool": np.bool_,
-             "i8": np.int8, "u8": np.uint8}  # fmt: skip
     assert isinstance(tree.function, ast.Dtype)
     items = match_list(tree) or ()
     numbers = [item.value if isinstance(item, ast.Bool) else number_of(item) for item in items]
-    return np.array(numbers).astype(kinds[tree.function.name])
+    return np.array(numbers).astype(DTYPE_TABLE[tree.function.name].numpy)
 
 
 def _is_same(a: Array, b: Array) -> bool:

@@ -61,6 +61,10 @@ class Constant:
         return tuple(self.array.shape)
 
     @property
+    def order(self) -> Shape:
+        return plain_order(self.shape)
+
+    @property
     def dtype(self) -> str:
         return dtype_of(self.array.dtype)
 

@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.ir.graph import Node, Value
 from wgcc.lazy_numpy import Array, np
 
 ELEMENTS = {"f32": 1, "f16": 10, "u8": 2, "i8": 3, "i32": 6, "u32": 12, "bool": 9}
-NUMPY = {
-    "f32": "float32", "f16": "float16", "u8": "uint8", "i8": "int8", "i32": "int32",
-    "u32": "uint32", "bool": "bool",
-}  # fmt: skip
+NUMPY = {name: row.numpy for name, row in DTYPE_TABLE.items()}
 
 
 class CannotExport(Exception):

@@ -119,7 +119,7 @@ def coerce(
     what: str,
 ) -> AnyValue:
     """A compile-time value as the option or constant `what` of this kind."""
-    if isinstance(kind, ast.Choice):
+    if isinstance(kind, ast.OneOf):
         options = [option.value for option in kind.options]
         return one_of(context.report, value, options, what, place(at))
     if isinstance(kind, ast.TupleType):
@@ -153,7 +153,7 @@ def match_argument(
 ) -> AnyValue:
     """`value` as the argument `parameter`; binds sizes into the current scope."""
     kind, what = parameter.kind, f"argument `{parameter.name.text}` of `{signature.name}`"
-    if isinstance(kind, (str, ast.Choice)):
+    if isinstance(kind, (str, ast.OneOf)):
         # A function can be given a layer itself, beside its type: it is called like a function.
         is_layer = isinstance(value, LayerValue) and kind != "dim"
         return value if is_layer else coerce(context, value, kind, at, what)
@@ -253,7 +253,7 @@ def _match_dims(
     at: Span,
     what: str,
 ) -> tuple[str, tuple[Dim, ...]]:
-    """What is wrong with the axes (empty if nothing), and their dims inside the function."""
+    """The problem with the axes (empty if nothing), and their dims inside the function."""
     fixed = [item for item in kind.dims if not isinstance(item, ast.Rest)]
     has_rest = len(fixed) < len(kind.dims)
     extra = value.rank - len(fixed)
@@ -309,7 +309,7 @@ def _match_axis(
 
 
 def _declared_at(context: Context, signature: Signature, kind: ast.TypeExpr) -> tuple[Span, str]:
-    """Where to show what is expected: for the library, the user's line that creates the layer."""
+    """The place that shows what is expected: the user's line that creates a library's layer."""
     layer, library = signature.layer, context.report.library
     if layer is None or kind.span.source not in library or layer.span.source in library:
         return kind.span, "declared here"

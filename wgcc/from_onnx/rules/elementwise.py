@@ -43,7 +43,7 @@ def unary(text: str, **defaults: float) -> Callable[[Op], Value]:
 
 def of_one(op: Op, text: str, *parts: Given) -> Value:
     x = op.operand(0)
-    return op.result(text, x, *parts, order=x.order if isinstance(x, Value) else None)
+    return op.result(text, x, *parts, order=x.order)
 
 
 def binary(text: str) -> Rule:

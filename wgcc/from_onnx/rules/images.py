@@ -128,9 +128,8 @@ def conv_transpose(op: Op) -> Operand:
     # PyTorch's kernel is turned round; wgcc's is, too: [k, I, O / groups].
     kernel = op.transposed(w, (*range(2, rank), 0, 1))
     options = _options(stride=per_axis(strides), dilation=per_axis(dilations), groups=groups)
-    shape = (x.shape[0], op.type.shape[1], *full)
     spread = op.call(f"conv_transpose{count}d", x, kernel, **options)
-    whole = op.emit("{0}", spread, shape=shape, dtype="f32", order=order)
+    whole = op.emit("{0}", spread, order=order)
     pairs = {
         axis + 2: (-before[axis], sizes[axis] - full[axis] + before[axis]) for axis in range(count)
     }
@@ -162,7 +161,7 @@ def max_pool(op: Op) -> Operand | list[Operand | None]:
     found = pool_windows(op, kernel, x.shape[2:])
     order = channels_last_order(rank)
     if x.dtype != "f32":
-        x = op.emit("f32({0})", x, shape=x.shape, dtype="f32", order=order)
+        x = op.emit("f32({0})", x, order=order)
     wide, (x, options) = x.shape, _pool_options(op, x, found, kernel, LOWEST)
     has_indices = len(op.types) > 1
     pooled = op.call(f"max_pool{rank - 2}d", x, per_axis(kernel), **options,
@@ -190,11 +189,9 @@ def _with_indices(op: Op, pooled: Given, x: Operand, order: Shape) -> list[Opera
     found = values[1]
     height, width = (x.shape[2], x.shape[3]) if len(x.shape) == 4 else (1, size)
     is_turned = op.attribute("storage_order", 0)
-    places = op.emit(
-        "{0} % {2} * {3} + {0} / {2} + {1}" if is_turned else "{0} + {1}", found, offsets, width,
-        height, shape=found.shape, dtype="i32", order=order, element=found.element,
-    )  # fmt: skip
-    return [values[0], places]
+    text = "{0} % {2} * {3} + {0} / {2} + {1}" if is_turned else "{0} + {1}"
+    parts = (found, offsets, width, height)
+    return [values[0], op.emit(text, *parts, order=order, element=found.element)]
 
 
 def _check_rank(rank: int) -> None:

@@ -21,11 +21,11 @@ def from_the_front(op: Op, ids: Operand, size: int, below: int = 0) -> Operand:
         array = ids.array.astype(np.int64)
         return Constant(np.where(array < below, array + size, array))
     if ids.dtype not in ("i32", "u32"):
-        ids = op.emit("i32({0})", ids, shape=ids.shape, dtype="i32")
+        ids = op.emit("i32({0})", ids)
     if ids.dtype == "u32":
         return ids
     text = "where({0} < {1}, {0} + {2}, {0})"
-    return op.emit(text, ids, below, size, shape=ids.shape, dtype="i32", name=ids.name)
+    return op.emit(text, ids, below, size, name=ids.name)
 
 
 def window(op: Op) -> Operand:
@@ -45,8 +45,7 @@ def window(op: Op) -> Operand:
     place = from_the_front(op, op.reshaped(start, ()), x.shape[axis], below=-length)
     begins: Any = op.tree(place)
     items = at_axis(axis, ast.Window(NOWHERE, begins, ast.Int(NOWHERE, length)))
-    shape = (*x.shape[:axis], length, *x.shape[axis + 1 :])
-    return op.index(op.tensor(x), items, shape=shape, dtype=x.dtype, element=element_of(x))
+    return op.index(op.tensor(x), items, element=element_of(x))
 
 
 def _before_views(op: Op, item: object) -> Operand:
@@ -127,8 +126,7 @@ def gather_elements(op: Op) -> Operand:
     for other, (a, b) in enumerate(zip(x.shape, ids.shape, strict=True)):
         if other != axis and a != b:
             cut = at_axis(other, part_of(0, b))
-            shape = (*x.shape[:other], b, *x.shape[other + 1 :])
-            x = op.index(op.tensor(x), cut, shape=shape, dtype=x.dtype)
+            x = op.index(op.tensor(x), cut)
     places = op.parameter_of(ids.array) if isinstance(ids, Constant) else ids
     return op.result("take_along_axis({0}, {1}, axis = {2})", op.tensor(x), places, axis)
 
@@ -138,10 +136,10 @@ def one_hot(op: Op) -> Operand:
     off, on = (float(item) for item in op.constant(2, "values"))
     rank = len(op.type.shape)
     axis = axis_of(op.attribute("axis", -1), rank)
-    whole = op.emit("i32({0})", ids, shape=ids.shape, dtype="i32") if ids.dtype != "i32" else ids
+    whole = op.emit("i32({0})", ids) if ids.dtype != "i32" else ids
     # Ids count from the end if they are negative; rows of ids beyond both ends have no 1.
     text = "one_hot({0} % {1}, {1}) * f32(({0} >= -{1}) and ({0} < {1}))[.., new]"
-    hot: Operand = op.emit(text, whole, depth, shape=(*ids.shape, depth), dtype="f32")
+    hot: Operand = op.emit(text, whole, depth)
     if axis != rank - 1:
         moved = list(range(rank - 1))
         moved.insert(axis, rank - 1)
@@ -219,15 +217,14 @@ def combined(
     if isinstance(places, Member):
         table = _updates_of(places.arrays[""], total)
         text = f"{many}(concat([{{0}}, {nothing}], axis = 0)[{{1}}], axis = 1)"
-        all_ = op.emit(text, op.tensor(updates), op.parameter_of(table, "updates"),
-                       shape=(total,), dtype="f32")  # fmt: skip
+        all_ = op.emit(text, op.tensor(updates), op.parameter_of(table, "updates"))
     else:
         if total * count > MOST_COMPARED:
             raise CannotImport(f"its reduction is {kind}, at {count:,} places that inputs decide")
         hit = "reshape({1}, [1, {2}]) == reshape(arange({3}), [{3}, 1])"
         text = f"{many}(where({hit}, reshape({{0}}, [1, {{2}}]), {nothing}), axis = 1)"
-        all_ = op.emit(text, op.tensor(updates), places, count, total, shape=(total,), dtype="f32")
-    return op.emit(pair, op.tensor(flat), all_, shape=(total,), dtype="f32")
+        all_ = op.emit(text, op.tensor(updates), places, count, total)
+    return op.emit(pair, op.tensor(flat), all_)
 
 
 def _updates_of(places: Array, total: int) -> Array:
@@ -251,10 +248,8 @@ def flat_places(op: Op, ids: Operand, shape: tuple[int, ...], axis: int) -> Oper
             others += along.reshape([-1 if a == other else 1 for a in range(len(ids.shape))])
     if isinstance(ids, Constant):
         return op.parameter_of((others + ids.array * strides[axis]).reshape(-1), "places")
-    base = op.parameter_of(others, "offsets")
-    count = ids_size(ids)
-    return op.emit("reshape({0} * {2} + {1}, [{3}])", ids, base, strides[axis], count,
-                   shape=(count,), dtype="i32", name="places")  # fmt: skip
+    base, text = op.parameter_of(others, "offsets"), "reshape({0} * {2} + {1}, [{3}])"
+    return op.emit(text, ids, base, strides[axis], ids_size(ids), name="places")
 
 
 def ids_size(ids: Operand) -> int:
@@ -282,18 +277,16 @@ def placed(op: Op, x: Operand, places: Operand | Member, updates: Operand, count
     flat = _as_sum(op, op.reshaped(x, (total,)), held)
     values = _as_sum(op, op.reshaped(updates, (count,)), held)
     onto = flat if kind == "add" else zeros(held, (total,))
-    added = op.emit("scatter_add({0}, {1}, {2})", onto, places, values, shape=(total,), dtype=held)
+    added = op.emit("scatter_add({0}, {1}, {2})", onto, places, values)
     if kind == "none":
-        hits = op.emit(
-            "scatter_add({0}, {1}, {2})", zeros("f32", (total,)), places,
-            zeros("f32", (count,), "ones"), shape=(total,), dtype="f32", name="hits",
-        )  # fmt: skip
-        added = op.emit("where({0} > 0.0, {1}, {2})", hits, added, flat,
-                        shape=(total,), dtype=held)  # fmt: skip
+        ones = zeros("f32", (count,), "ones")
+        text = "scatter_add({0}, {1}, {2})"
+        hits = op.emit(text, zeros("f32", (total,)), places, ones, name="hits")
+        added = op.emit("where({0} > 0.0, {1}, {2})", hits, added, flat)
         _refuse_twice(op, places)
     if held != x.dtype:
         text = "{0} != 0" if x.dtype == "bool" else "{1}({0})"
-        added = op.emit(text, added, dtype(x.dtype), shape=(total,), dtype=x.dtype)
+        added = op.emit(text, added, dtype(x.dtype))
     return op.reshaped(added, x.shape)
 
 
@@ -302,7 +295,7 @@ def _as_sum(op: Op, operand: Operand, kind: str) -> Operand | Part:
     whole = op.tensor(operand)
     if operand.dtype == kind:
         return whole
-    return op.emit("{1}({0})", whole, dtype(kind), shape=operand.shape, dtype=kind)
+    return op.emit("{1}({0})", whole, dtype(kind))
 
 
 def _refuse_twice(op: Op, places: Operand | Member) -> None:
@@ -337,8 +330,7 @@ def _runtime_places(
     steps = op.parameter_of(np.asarray(strides) * width, "strides")
     within = op.parameter_of(np.arange(width), "within")
     text, count = "reshape(reshape(sum({0} * {1}, axis = 1), [{3}, 1]) + {2}, [{4}])", rows * width
-    return op.emit(text, flat, steps, within, rows, count, shape=(count,), dtype="i32",
-                   name="places")  # fmt: skip
+    return op.emit(text, flat, steps, within, rows, count, name="places")
 
 
 def gather_nd(op: Op) -> Operand:
@@ -362,9 +354,8 @@ def gather_nd(op: Op) -> Operand:
         flat = op.reshaped(op.ordered(ids, None), (groups, per, depth))
         steps, offsets = op.parameter_of(strides, "strides"), op.parameter_of(base, "offsets")
         text = "reshape(sum({0} * {1}, axis = 2) + {2}, [{3}])"
-        places = op.emit(text, flat, steps, offsets, count, shape=(count,), dtype="i32",
-                         name="rows")  # fmt: skip
-    found = op.emit("{0}[{1}]", op.tensor(table), places, shape=(count, width), dtype=x.dtype)
+        places = op.emit(text, flat, steps, offsets, count, name="rows")
+    found = op.emit("{0}[{1}]", op.tensor(table), places)
     return op.reshaped(found, op.type.shape)
 
 

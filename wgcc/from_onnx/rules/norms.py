@@ -38,7 +38,7 @@ def reduction(text: str) -> Rule:
 
 
 def reduced(op: Op, text: str, x: Operand, axes: Shape, keep: bool, *others: int) -> Value:
-    order = x.order if isinstance(x, Value) else plain_order(x.shape)
+    order = x.order
     places = sorted(order.index(axis) for axis in axes)
     if not keep and order != plain_order(x.shape):
         x, places = op.ordered(x, None), sorted(axes)
@@ -91,9 +91,9 @@ def along_axis(function: str) -> Rule:
         if op.opset < 13 and axis != rank - 1:
             rows = int(np.prod(x.shape[:axis]))
             flat = op.reshaped(x, (rows, int(np.prod(x.shape[axis:]))))
-            whole = op.emit(f"{function}({{0}})", flat, shape=flat.shape, dtype="f32")
+            whole = op.emit(f"{function}({{0}})", flat)
             return op.reshaped(whole, x.shape)
-        order = x.order if isinstance(x, Value) else plain_order(x.shape)
+        order = x.order
         place = order.index(axis)
         along = None if place == rank - 1 else place
         return op.result(f"{function}({{0}}, axis = {{1}})", x, along, order=order)
@@ -112,7 +112,7 @@ def hardmax(op: Op) -> Operand:
         return op.result(text, x, axis, size)
     moved = [a for a in range(rank) if a != axis] + [axis]
     last = op.transposed(x, moved)
-    hot = op.emit(text, last, rank - 1, size, shape=last.shape, dtype="f32")
+    hot = op.emit(text, last, rank - 1, size)
     back = [moved.index(a) for a in range(rank)]
     return op.transposed(hot, back)
 
@@ -125,9 +125,8 @@ def layer_norm(op: Op) -> Operand | list[Operand | None]:
     if axis == rank - 1 and len(op.types) == 1 and _own_vectors(op, 1, 2):
         return op.result("{1}({0})", x, _norm_layer(op, "LayerNorm", eps))
     axes = axes_of(range(axis, rank))
-    shape = (*x.shape[:axis], *(1,) * (rank - axis))
-    mean = op.emit("mean({0}, axis = {1}, keep = true)", x, axes, shape=shape, dtype="f32")
-    inverse = op.emit(INVERSE, x, axes, eps, shape=shape, dtype="f32", name="inv_std")
+    mean = op.emit("mean({0}, axis = {1}, keep = true)", x, axes)
+    inverse = op.emit(INVERSE, x, axes, eps, name="inv_std")
     text = "({0} - {1}) * {2} * {3}" + (" + {4}" if op.has(2) else "")
     scale = [op.ordered(op.operand(place), None) for place in (1, 2) if op.has(place)]
     found: list[Operand | None] = [op.result(text, x, mean, inverse, *scale), mean, inverse]
@@ -188,10 +187,9 @@ def _by_batch(op: Op) -> list[Operand | None]:
     order = channels_last_order(len(x.shape)) if len(x.shape) > 2 else None
     x = op.ordered(x, order)
     axes = axes_of(range(len(x.shape) - 1))
-    channels = (op.operand(1).shape[0],)
-    mean = op.emit("mean({0}, axis = {1})", x, axes, shape=channels, dtype="f32", name="mean")
+    mean = op.emit("mean({0}, axis = {1})", x, axes, name="mean")
     variance = "var({0}, axis = {1}, correction = 0)"
-    var = op.emit(variance, x, axes, shape=channels, dtype="f32", name="var")
+    var = op.emit(variance, x, axes, name="var")
     scale, shift, old_mean, old_var = (op.tensor(op.plain(place)) for place in (1, 2, 3, 4))
     eps = float(op.attribute("epsilon", 1e-5))
     text = "({0} - {1}) * rsqrt({2} + {5}) * {3} + {4}"
@@ -199,7 +197,7 @@ def _by_batch(op: Op) -> list[Operand | None]:
     kept = float(op.attribute("momentum", 0.9))
     average = "{2} * {0} + {3} * {1}"
     for old, new in ((old_mean, mean), (old_var, var)):
-        found.append(op.emit(average, old, new, kept, 1 - kept, shape=channels, dtype="f32"))
+        found.append(op.emit(average, old, new, kept, 1 - kept))
     op.remark("it normalises by the batch, as while training")
     return found[: max(len(op.types), 1)]
 
@@ -255,7 +253,7 @@ def group_norm(op: Op) -> Operand:
     eps = float(op.attribute("epsilon", 1e-5))
     grouped = op.reshaped(x, (x.shape[0], groups, channels // groups, *x.shape[2:]))
     axes = axes_of(range(2, rank + 1))
-    whole = op.emit(NORMALISED, grouped, axes, eps, shape=grouped.shape, dtype="f32")
+    whole = op.emit(NORMALISED, grouped, axes, eps)
     flat = op.reshaped(whole, x.shape)
     per = [_group_vector(op, place, groups, channels, rank) for place in (1, 2)]
     return op.result("{0} * {1} + {2}", flat, *per)
@@ -269,7 +267,7 @@ def _group_vector(op: Op, place: int, groups: int, channels: int, rank: int) -> 
     elif found.shape[0] != channels:
         column = op.reshaped(found, (groups, 1))
         each = [groups, channels // groups]
-        found = op.emit("expand({0}, {1})", column, each, shape=tuple(each), dtype="f32")
+        found = op.emit("expand({0}, {1})", column, each)
     return op.reshaped(found, (channels, *(1,) * (rank - 2)))
 
 
@@ -297,13 +295,9 @@ def lrn(op: Op) -> Operand:
     alpha, beta = float(op.attribute("alpha", 1e-4)), float(op.attribute("beta", 0.75))
     bias = float(op.attribute("bias", 1.0))
     before, channels = (size - 1) // 2, x.shape[1]
-    shape = (*x.shape[:1], channels + size - 1, *x.shape[2:])
     order = channels_last_order(rank)
-    squares = op.emit(
-        "pad(square({0}), {1}, axis = {2})", x, (before, size - 1 - before), rank - 1,
-        shape=shape, dtype="f32", order=order,
-    )  # fmt: skip
-    whole: Any = op.tree(squares)
+    text, widths = "pad(square({0}), {1}, axis = {2})", (before, size - 1 - before)
+    whole: Any = op.tree(op.emit(text, x, widths, rank - 1, order=order))
     parts = [ast.Index(NOWHERE, whole, tuple(at_axis(rank - 1, part_of(at, at + channels))))
              for at in range(size)]  # fmt: skip
     total: Any = parts[0]

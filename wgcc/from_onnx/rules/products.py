@@ -58,13 +58,7 @@ def linear(op: Op, matrix: Array, bias: Array | None) -> Member:
 def _with_vector(op: Op, a: Operand, b: Operand) -> Operand:
     left = op.reshaped(a, (1, *a.shape)) if len(a.shape) == 1 else a
     right = op.reshaped(b, (*b.shape, 1)) if len(b.shape) == 1 else b
-    shape = list(op.type.shape)
-    if len(a.shape) == 1:
-        shape.insert(len(shape) - (len(b.shape) > 1), 1)
-    if len(b.shape) == 1:
-        shape.append(1)
-    whole = op.emit("{0} @ {1}", left, right, shape=tuple(shape), dtype=op.type.dtype)
-    return op.reshaped(whole, op.type.shape)
+    return op.reshaped(op.emit("{0} @ {1}", left, right), op.type.shape)
 
 
 def gemm(op: Op) -> Operand:
@@ -166,9 +160,9 @@ def as_floats(op: Op, x: Operand, scale: Operand, zero: Operand | None, axis: in
     shape = x.shape
     factor = spread(op, scale, shape, axis)
     if zero is None or (isinstance(zero, Constant) and not zero.array.any()):
-        return op.emit("f32({0}) * {1}", source, factor, shape=shape, dtype="f32")
+        return op.emit("f32({0}) * {1}", source, factor)
     offset = spread(op, float_of(op, zero), shape, axis)
-    return op.emit("(f32({0}) - {2}) * {1}", source, factor, offset, shape=shape, dtype="f32")
+    return op.emit("(f32({0}) - {2}) * {1}", source, factor, offset)
 
 
 def _floats(x: Constant, scale: Constant, zero: Operand | None, axis: int) -> Array:
@@ -182,7 +176,7 @@ def _floats(x: Constant, scale: Constant, zero: Operand | None, axis: int) -> Ar
 def float_of(op: Op, item: Operand) -> Operand:
     if isinstance(item, Constant):
         return Constant(item.array.astype(np.float32))
-    return op.emit("f32({0})", item, shape=item.shape, dtype="f32")
+    return op.emit("f32({0})", item)
 
 
 def spread(op: Op, item: Operand, shape: Shape, axis: int) -> Operand:

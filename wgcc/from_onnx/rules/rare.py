@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 
-from wgcc.from_onnx.context import Given, Op
+from wgcc.from_onnx.context import Op
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.rule import Rule, at_axis, axis_of, per_axis, zeros
 from wgcc.from_onnx.rules.shapes import padded
@@ -61,11 +61,9 @@ def _real_signal(op: Op, x: Operand, axis: int) -> Operand:
     moved = [a for a in range(rank - 1) if a != axis] + [axis]
     parts = op.transposed(x, [*moved, rank - 1])
     shape = (*parts.shape[:-2], length)
-    real = op.emit(
-        "{0}[.., 0] @ {1} - {0}[.., 1] @ {2}", op.tensor(parts),
-        op.parameter_of(cosines.astype(np.float32), "cosines"),
-        op.parameter_of(sines.astype(np.float32), "sines"), shape=shape, dtype="f32",
-    )  # fmt: skip
+    tables = [op.parameter_of(table.astype(np.float32), name)
+              for table, name in ((cosines, "cosines"), (sines, "sines"))]  # fmt: skip
+    real = op.emit("{0}[.., 0] @ {1} - {0}[.., 1] @ {2}", op.tensor(parts), *tables)
     back = [moved.index(a) for a in range(rank - 1)]
     return op.transposed(op.reshaped(real, (*shape, 1)), [*back, rank - 1])
 
@@ -91,9 +89,8 @@ def transformed(op: Op, x: Operand, cosines: Array, sines: Array) -> Value:
             "{0}[.., 0] @ {2} + {0}[.., 1] @ {1}",
         )
     flat = op.reshaped(x, (int(np.prod(lead)), *x.shape[-2:]))
-    rows = (int(np.prod(lead)), count)
-    re, im = (op.emit(text, flat, c, s, shape=rows, dtype="f32") for text in texts)
-    both = op.emit("stack([{0}, {1}], axis = 2)", re, im, shape=(*rows, 2), dtype="f32")
+    re, im = (op.emit(text, flat, c, s) for text in texts)
+    both = op.emit("stack([{0}, {1}], axis = 2)", re, im)
     found = op.reshaped(both, (*shape, 2))
     assert isinstance(found, Value)
     return found
@@ -104,19 +101,16 @@ def stft(op: Op) -> Operand:
     x, step = op.plain(0), int(op.constant(1, "step").reshape(()))
     if len(x.shape) == 2:  # as PyTorch's older exporter writes real signals
         x = op.reshaped(x, (*x.shape, 1))
-    batch, size, parts = x.shape
     window = op.operand(2) if op.has(2) else None
     length = window.shape[0] if window is not None else int(op.constant(3, "length").reshape(()))
-    frames = (size - length) // step + 1
+    frames = (x.shape[1] - length) // step + 1
     count = length // 2 + 1 if op.attribute("onesided", 1) else length
     places = np.arange(frames)[:, None] * step + np.arange(length)
     ids = op.parameter_of(places, "places")
-    framed: Operand = op.emit(
-        "{0}[:, {1}]", x, ids, shape=(batch, frames, length, parts), dtype="f32", name="frames"
-    )
+    framed: Operand = op.emit("{0}[:, {1}]", x, ids, name="frames")
     if window is not None:
         column = op.reshaped(window, (length, 1))
-        framed = op.emit("{0} * {1}", framed, op.tensor(column), shape=framed.shape, dtype="f32")
+        framed = op.emit("{0} * {1}", framed, op.tensor(column))
     return transformed(op, framed, *waves(length, count, False))
 
 
@@ -143,9 +137,8 @@ def compress(op: Op) -> Operand:
         axis = axis_of(op.attribute("axis"), len(x.shape))
     if not kept.size:
         raise CannotImport("it keeps nothing")
-    shape = (*x.shape[:axis], kept.size, *x.shape[axis + 1 :])
     ids = op.parameter_of(kept, "kept")
-    return op.index(op.tensor(x), at_axis(axis, ids), shape=shape, dtype=x.dtype)
+    return op.index(op.tensor(x), at_axis(axis, ids))
 
 
 def determinant(op: Op) -> Operand:
@@ -175,10 +168,8 @@ def max_unpool(op: Op) -> Operand:
         places = _in_larger(op, places, small[2:], shape[2:])
     flat = op.reshaped(x, (count,))
     total = int(np.prod(shape))
-    return op.emit(
-        "reshape(scatter_add({0}, {1}, {2}), {3})", zeros("f32", (total,)), op.tensor(places),
-        op.tensor(flat), list(shape), shape=shape, dtype="f32",
-    )  # fmt: skip
+    parts = (zeros("f32", (total,)), op.tensor(places), op.tensor(flat), list(shape))
+    return op.emit("reshape(scatter_add({0}, {1}, {2}), {3})", *parts)
 
 
 def _unpooled(op: Op, shape: Shape) -> Shape:
@@ -199,7 +190,7 @@ def _in_larger(op: Op, places: Operand, before: Shape, after: Shape) -> Operand:
     for axis, size in enumerate(before):
         inner, outer = int(np.prod(before[axis + 1 :])), int(np.prod(after[axis + 1 :]))
         total = filled("{0} + {1} / {2} % {3} * {4}", total, x, inner, size, outer)
-    return op.emit("{0}", total, shape=places.shape, dtype="i32")
+    return op.emit("{0}", total)
 
 
 def same(op: Op) -> Operand:
@@ -210,8 +201,8 @@ def same(op: Op) -> Operand:
 def binarizer(op: Op) -> Operand:
     x = op.operand(0)
     limit = float(op.attribute("threshold", 0.0))
-    order = x.order if isinstance(x, Value) else None
-    return op.emit("f32({0} > {1})", x, limit, shape=x.shape, dtype="f32", order=order)
+    order = x.order
+    return op.emit("f32({0} > {1})", x, limit, order=order)
 
 
 def feature_extractor(op: Op) -> Operand:
@@ -221,7 +212,7 @@ def feature_extractor(op: Op) -> Operand:
     flat = op.reshaped(ids, (count,))
     part = op.parameter_of(flat.array, "columns") if isinstance(flat, Constant) else flat
     items = at_axis(len(x.shape) - 1, part)
-    return op.index(op.tensor(x), items, shape=(*x.shape[:-1], count), dtype=x.dtype)
+    return op.index(op.tensor(x), items)
 
 
 def count_ngrams(op: Op) -> Operand:
@@ -239,17 +230,14 @@ def count_ngrams(op: Op) -> Operand:
         if shortest <= size <= longest:
             found.append(_counted(op, flat, rows, length, table))
         else:
-            shape = (rows, len(table))
-            found.append(op.emit("{0}", zeros("f32", shape), shape=shape, dtype="f32"))
+            found.append(op.emit("{0}", zeros("f32", (rows, len(table)))))
     total = sum(map(len, tables.values()))
     joined = op.call("concat", found, axis=1) if len(found) > 1 else found[0]
-    counts = op.emit("{0}", joined, shape=(rows, total), dtype="f32", name="counts")
+    counts = op.emit("{0}", joined, name="counts")
     if op.attribute("mode") == "IDF":
-        counts = op.emit("f32({0} > 0.0)", counts, shape=(rows, total), dtype="f32")
+        counts = op.emit("f32({0} > 0.0)", counts)
     spread = _spread(op, total)
-    shape = (rows, spread.shape[1])
-    weighed = op.emit("{0} @ {1}", counts, op.parameter_of(spread, "columns"), shape=shape,
-                      dtype="f32")  # fmt: skip
+    weighed = op.emit("{0} @ {1}", counts, op.parameter_of(spread, "columns"))
     return op.reshaped(weighed, (*x.shape[:-1], spread.shape[1]))
 
 
@@ -279,7 +267,7 @@ def _counted(op: Op, x: Operand | Part, rows: int, length: int, table: Array) ->
     shape = (rows, count)
     columns = [op.parameter_of(table[:, k].copy(), "ngrams") for k in range(size)]
     skips = range(int(op.attribute("max_skip_count")) + 1 if size > 1 else 1)
-    found = op.emit("{0}", zeros("f32", shape), shape=shape, dtype="f32")
+    found = op.emit("{0}", zeros("f32", shape))
     for step in (skip + 1 for skip in skips):
         places = length - (size - 1) * step
         if places > 0:
@@ -292,7 +280,7 @@ def _counted(op: Op, x: Operand | Part, rows: int, length: int, table: Array) ->
             ]  # fmt: skip
             every = reduce(partial(filled, "{0} and {1}"), equal)
             text = "{0} + sum(f32({1}), axis = 1)"
-            found = op.emit(text, found, every, shape=shape, dtype="f32")
+            found = op.emit(text, found, every)
     return found
 
 
@@ -316,36 +304,32 @@ def number(op: Op, name: str, default: float = 0.0) -> float:
     return float(op.attribute(name, default))
 
 
-def like(op: Op, x: Operand, text: str, *parts: Given, name: str) -> Operand:
-    return op.emit(text, *parts, shape=x.shape, dtype="f32", name=name)
-
-
 def gradient(op: Op, x: Operand, g: Operand) -> Operand:
     """With that of the norm."""
-    return like(op, x, "{2} * {0} + {1}", x, g, number(op, "norm_coefficient"), name="g")
+    return op.emit("{2} * {0} + {1}", x, g, number(op, "norm_coefficient"), name="g")
 
 
 def adagrad(op: Op, rate: Operand, step: Operand, given: Sequence[Operand]) -> list[Operand]:
     x, g, h = given
     g = gradient(op, x, g)
-    h = like(op, x, "{0} + square({1})", h, g, name="h")
+    h = op.emit("{0} + square({1})", h, g, name="h")
     text = "{0} - {2} / (1.0 + f32({1}) * {5}) * {3} / (sqrt({4}) + {6})"
     slow, eps = number(op, "decay_factor"), number(op, "epsilon", 1e-6)
-    return [like(op, x, text, x, step, rate, g, h, slow, eps, name="x"), h]
+    return [op.emit(text, x, step, rate, g, h, slow, eps, name="x"), h]
 
 
 def adam(op: Op, rate: Operand, step: Operand, given: Sequence[Operand]) -> list[Operand]:
     x, g, v, h = given
     a, b = number(op, "alpha", 0.9), number(op, "beta", 0.999)
     g = gradient(op, x, g)
-    v = like(op, x, "{2} * {0} + {3} * {1}", v, g, a, 1 - a, name="v")
-    h = like(op, x, "{2} * {0} + {3} * square({1})", h, g, b, 1 - b, name="h")
+    v = op.emit("{2} * {0} + {3} * {1}", v, g, a, 1 - a, name="v")
+    h = op.emit("{2} * {0} + {3} * square({1})", h, g, b, 1 - b, name="h")
     t = "maximum(f32({0}), 1.0)"
     corrected = f"{{1}} * sqrt(1.0 - {{3}} ** {t}) / (1.0 - {{2}} ** {t})"
-    r = op.emit(f"where({{0}} > 0, {corrected}, {{1}})", step, rate, a, b, shape=(), dtype="f32")
+    r = op.emit(f"where({{0}} > 0, {corrected}, {{1}})", step, rate, a, b)
     kept, eps = 1 - number(op, "norm_coefficient_post"), number(op, "epsilon", 1e-6)
     text = "({0} - {1} * {2} / (sqrt({3}) + {4})) * {5}"
-    return [like(op, x, text, x, r, v, h, eps, kept, name="x"), v, h]
+    return [op.emit(text, x, r, v, h, eps, kept, name="x"), v, h]
 
 
 def momentum(op: Op, rate: Operand, step: Operand, given: Sequence[Operand]) -> list[Operand]:
@@ -353,9 +337,9 @@ def momentum(op: Op, rate: Operand, step: Operand, given: Sequence[Operand]) -> 
     g = gradient(op, x, g)
     alpha = number(op, "alpha")
     text = "{3} * {0} + where({1} > 0, {4}, 1.0) * {2}"
-    v = like(op, x, text, v, step, g, alpha, number(op, "beta"), name="v")
+    v = op.emit(text, v, step, g, alpha, number(op, "beta"), name="v")
     way = "({2} + {4} * {3})" if op.attribute("mode") == "nesterov" else "{3}"
-    return [like(op, x, f"{{0}} - {{1}} * {way}", x, rate, g, v, alpha, name="x"), v]
+    return [op.emit(f"{{0}} - {{1}} * {way}", x, rate, g, v, alpha, name="x"), v]
 
 
 RULES: dict[str, Rule] = {

@@ -106,7 +106,7 @@ def _rows_first(op: Op) -> Operand:
     x = op.plain(0) if op.attribute("layout", 0) else op.transposed(op.operand(0), (1, 0, 2))
     if op.attribute("direction", "forward") != "reverse":
         return x
-    return op.emit("flip({0}, axis = 1)", x, shape=x.shape, dtype="f32")
+    return op.emit("flip({0}, axis = 1)", x)
 
 
 def _weights(op: Op, direction: int, hidden: int) -> dict[str, Array]:
@@ -186,13 +186,9 @@ def _by_cells(op: Op, x: Operand, hidden: int, directions: int) -> tuple[Value, 
     y, states = found[0]
     if directions == 1:
         return y, states
-    shape = (*y.shape[:2], 2 * hidden)
-    both = op.emit("concat([{0}, {1}], axis = 2)", y, found[1][0], shape=shape, dtype="f32")
-    last = [
-        op.emit("concat([{0}, {1}], axis = 0)", a, b, shape=(2, *a.shape[1:]), dtype="f32")
-        for a, b in zip(states, found[1][1], strict=True)
-    ]
-    return both, tuple(last)
+    both = op.emit("concat([{0}, {1}], axis = 2)", y, found[1][0])
+    pairs = zip(states, found[1][1], strict=True)
+    return both, tuple(op.emit("concat([{0}, {1}], axis = 0)", a, b) for a, b in pairs)
 
 
 def _by_cell(op: Op, x: Operand, hidden: int, direction: int) -> tuple[Value, tuple[Value, ...]]:
@@ -237,7 +233,7 @@ def _cell_start(op: Op, place: int, shape: Shape, direction: int) -> Operand | a
     found = _start(op, place, shape[0], shape[1], direction + 1)
     if isinstance(found, Constant):
         return Constant(found.array[direction])
-    return op.emit("{0}[{1}]", found, direction, shape=shape, dtype="f32")
+    return op.emit("{0}[{1}]", found, direction)
 
 
 def _outputs(
@@ -246,7 +242,7 @@ def _outputs(
     """Y is [T, directions, B, H], or with `layout` [B, T, directions, H]."""
     batch, time, _ = y.shape
     if op.attribute("direction", "forward") == "reverse":
-        y = op.emit("flip({0}, axis = 1)", y, shape=y.shape, dtype="f32")
+        y = op.emit("flip({0}, axis = 1)", y)
     split = op.reshaped(y, (batch, time, directions, hidden))
     if op.attribute("layout", 0):
         found: list[Operand | None] = [split]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from wgcc.from_onnx.context import Op
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.rule import Rule, at_axis, axis_of, per_axis
-from wgcc.from_onnx.values import Operand, Value, channels_last_order, plain_order
+from wgcc.from_onnx.values import Operand, Value, channels_last_order
 from wgcc.lazy_numpy import Array, np
 
 # What `resize` of the language computes: mode, how places are found, and how they are rounded.
@@ -135,21 +135,17 @@ def _kept_ratio(op: Op, x: Operand, axes: list[int]) -> float:
 
 def along_axis(op: Op, x: Operand, matrix: Array, axis: int) -> Value:
     """A linear map of the elements along one axis; picking elements is a lookup."""
-    order = x.order if isinstance(x, Value) else plain_order(x.shape)
+    order = x.order
     place = order.index(axis)
-    shape = (*x.shape[:axis], matrix.shape[1], *x.shape[axis + 1 :])
     if ((matrix == 0) | (matrix == 1)).all() and (matrix.sum(0) == 1).all():
         ids = op.parameter_of(matrix.argmax(0), "places")
         items = at_axis(place, ids)
-        return op.index(op.tensor(x), items, shape=shape, dtype=x.dtype, order=order)
+        return op.index(op.tensor(x), items, order=order)
     letters = "abcdefgh"[: len(order)]
     after = letters[:place] + "z" + letters[place + 1 :]
     pattern = f"{' '.join(letters)}, {letters[place]} z -> {' '.join(after)}"
     weights = op.parameter_of(matrix.astype(np.float32), "weights")
-    return op.emit(
-        "einsum({0}, {1}, {2})", pattern, op.tensor(x), weights,
-        shape=shape, dtype="f32", order=order,
-    )  # fmt: skip
+    return op.emit("einsum({0}, {1}, {2})", pattern, op.tensor(x), weights, order=order)
 
 
 def grid_sample(op: Op) -> Operand:
@@ -176,9 +172,8 @@ def affine_grid(op: Op) -> Operand:
     grid = np.stack(np.meshgrid(*axes, indexing="ij")[::-1], -1).reshape(-1, len(spatial))
     base = np.concatenate([grid, np.ones((len(grid), 1))], 1).astype(np.float32)
     text = '{0} @ rearrange({1}, "n i j -> n j i")'
-    shape = (sizes[0], len(base), len(spatial))
     table = op.parameter_of(base, "grid")
-    flat = op.emit(text, table, theta, shape=shape, dtype="f32")
+    flat = op.emit(text, table, theta)
     return op.reshaped(flat, op.type.shape)
 
 

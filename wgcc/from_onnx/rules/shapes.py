@@ -9,6 +9,7 @@ from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.indexing import window
 from wgcc.from_onnx.rules.rule import Rule, at_axis, axes_of, axis_of, common_order, part_of
 from wgcc.from_onnx.values import Constant, Operand, Value, plain_order
+from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.lazy_numpy import np
 from wgcc.syntax import ast
 from wgcc.syntax.templates import NOWHERE
@@ -45,7 +46,7 @@ def concat(op: Op) -> Operand:
 def split(op: Op) -> list[Operand | None]:
     x = op.operand(0)
     axis = axis_of(op.attribute("axis", 0), len(x.shape))
-    order = x.order if isinstance(x, Value) else plain_order(x.shape)
+    order = x.order
     sizes = [found.shape[axis] for found in op.types]
     found: list[Operand | None] = [
         op.output(place, order) if size else Constant(np.zeros(op.types[place].shape, np.float32))
@@ -85,14 +86,13 @@ def slice_(op: Op) -> Operand:
 
 def sliced(op: Op, x: Operand, ranges: dict[int, tuple[int, int, int]]) -> Operand:
     """Parts of axes; a range is what `slice.indices` gives."""
-    order = x.order if isinstance(x, Value) else plain_order(x.shape)
+    order = x.order
     cut = [axis for axis, held in ranges.items() if held != (0, x.shape[axis], 1)]
     if not cut:
         return x
     last = max(order.index(axis) for axis in cut)
     items = [_range(ranges.get(axis), x.shape[axis]) for axis in order[: last + 1]]
-    sizes = [len(range(*ranges.get(axis, (0, size, 1)))) for axis, size in enumerate(x.shape)]
-    return op.index(x, items, shape=tuple(sizes), dtype=x.dtype, order=order, element=element_of(x))
+    return op.index(x, items, order=order, element=element_of(x))
 
 
 def _range(found: tuple[int, int, int] | None, size: int) -> ast.Slice:
@@ -130,25 +130,20 @@ def padded(
     value: ast.Expr = ZERO,
 ) -> Operand:  # fmt: skip
     """One axis after the other; negative widths cut elements off."""
-    order = x.order if isinstance(x, Value) else plain_order(x.shape)
-    shape = list(x.shape)
+    order = x.order
     for axis, (before, after) in pairs.items():
         if min(before, after) < 0:
-            start, end = max(-before, 0), shape[axis] - max(-after, 0)
-            part = at_axis(order.index(axis), _range((start, end, 1), shape[axis]))
-            shape[axis] = end - start
-            x = op.index(x, part, shape=tuple(shape), dtype=x.dtype, order=order)
+            start, end = max(-before, 0), x.shape[axis] - max(-after, 0)
+            part = at_axis(order.index(axis), _range((start, end, 1), x.shape[axis]))
+            x = op.index(x, part, order=order)
             before, after = max(before, 0), max(after, 0)
         if not before and not after:
             continue
-        shape[axis] += before + after
         number = number_of(value) or 0.0
         filling = value if x.dtype == "f32" else int(number)
-        x = op.emit(
-            "pad({0}, {1}, axis = {2}, mode = {3}, value = {4})", x, (before, after),
-            order.index(axis), MODES[mode] if mode != "constant" else None,
-            filling if number else None, shape=tuple(shape), dtype=x.dtype, order=order,
-        )  # fmt: skip
+        text = "pad({0}, {1}, axis = {2}, mode = {3}, value = {4})"
+        options = (MODES[mode] if mode != "constant" else None, filling if number else None)
+        x = op.emit(text, x, (before, after), order.index(axis), *options, order=order)
     return x
 
 
@@ -187,10 +182,8 @@ def constant_of_shape(op: Op) -> Operand:
 
 def eye_like(op: Op) -> Operand:
     rows, columns = op.type.shape
-    array = np.eye(rows, columns, int(op.attribute("k", 0)))
-    names = {"f32": np.float32, "i32": np.int32, "bool": np.bool_, "u32": np.uint32,
-             "i8": np.int8, "u8": np.uint8}  # fmt: skip
-    return Constant(array.astype(names[op.type.dtype]))
+    kind = DTYPE_TABLE[op.type.dtype].numpy
+    return Constant(np.eye(rows, columns, int(op.attribute("k", 0))).astype(kind))
 
 
 def reverse_sequence(op: Op) -> Operand:

@@ -97,7 +97,7 @@ class ModelWriter:
 
     def _type_name(self, name: str) -> str:
         numbered = NUMBERED.fullmatch(name)
-        base = numbered[1] if numbered else name
+        base = "Part" if name.isdigit() else numbered[1] if numbered else name
         words = [part for part in re.split(r"[^A-Za-z0-9]+", base) if part] or ["Part"]
         found = "".join(part[0].upper() + part[1:] for part in words)
         found = f"Part{found}" if found[0].isdigit() else found
@@ -196,7 +196,8 @@ class BlockWriter:
         listed = {id(block) for held in lists.values() for block in held}
         for block in blocks:
             if id(block) not in listed:
-                name = self._fresh_member(block.name, "layer")
+                hint = f"part_{block.name}" if block.name.isdigit() else block.name
+                name = self._fresh_member(hint, "layer")
                 self._declare_block(name, block, None)
                 yield id(block), (name, None)
 
@@ -333,12 +334,14 @@ class BlockWriter:
 def _lists(blocks: Sequence[Block], model: ModelWriter) -> dict[str, list[Block]]:
     groups: dict[str, list[Block]] = {}
     for block in blocks:
-        if numbered := NUMBERED.fullmatch(block.name):
+        if block.name.isdigit():
+            groups.setdefault("parts", []).append(block)
+        elif numbered := NUMBERED.fullmatch(block.name):
             groups.setdefault(numbered[1], []).append(block)
     return {
         base: held
         for base, held in groups.items()
-        if len(held) >= (2 if "." in held[0].name else FEWEST_NUMBERED)
+        if len(held) >= (2 if base == "parts" or "." in held[0].name else FEWEST_NUMBERED)
         and len({model.type_of(block).name for block in held}) == 1
         and len({block.name for block in held}) == len(held)
     }

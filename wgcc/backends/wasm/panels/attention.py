@@ -12,14 +12,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-from wgcc.backends.wasm.kernels.body import Body
-from wgcc.backends.wasm.kernels.span import LANES, Span
-from wgcc.backends.wasm.kernels.things import Env
-from wgcc.backends.wasm.kernels.threads import share
-from wgcc.backends.wasm.panels.micro_kernel import COLUMNS, ROWS, SPREAD, multiply
-from wgcc.backends.wasm.panels.operands import cheapest_axis
+from wgcc.backends.wasm.kernels.body import Body, share
+from wgcc.backends.wasm.kernels.scopes import LANES, Env, Span
+from wgcc.backends.wasm.panels.micro_kernel import (
+    COLUMNS,
+    ROWS,
+    SPREAD,
+    Tiling,
+    cheapest_axis,
+    multiply,
+    whole_panels,
+)
 from wgcc.backends.wasm.panels.packing import TRANSPOSE, LeftPacking, RightPacking, along_k
-from wgcc.backends.wasm.panels.tiling import Tiling, whole_panels
 from wgcc.ir.index import Index, constant
 from wgcc.ir.places import ceil_div
 from wgcc.kernel.parse import parse_expression, parse_statements

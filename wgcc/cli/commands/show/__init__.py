@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from wgcc.backends import printing_backends
 from wgcc.cli import shell_completion
 from wgcc.cli.options import json_option, model_options, strict_dims_option
 from wgcc.cli.printing import show, show_json
@@ -44,8 +45,9 @@ STAGES = ("ast", *IR_STAGES, *STEP_STAGES, "fused", "plan")
 @click.option(
     "--as",
     "language",
-    type=click.Choice(["wg"]),
-    help="With --stage: print its graphs as a program of the language.",
+    type=click.Choice(["wg", *printing_backends()]),
+    help="With --stage: print its graphs as a program of the language (wg). With --kernel: print "
+    "its WGSL alone (wgsl), or as CUDA C++ (cuda), to ask a GPU's compiler about it.",
 )
 @click.option(
     "--kernel",
@@ -105,12 +107,14 @@ def command(
         raise click.UsageError("choose one of --kernel, --kernels, --memory and --graph.")
     if wat and (kernel is None or as_json):
         raise click.UsageError("--wat goes with --kernel NAME, and not with --json.")
-    _check_language(stage, language)
+    _check_language(stage, kernel, language)
     subject = open_subject(path, sizes, model, seed, entry, strict_dims)
     if wat and kernel is not None:
         from wgcc.cli.commands.show.subject import kernel_wat
 
         show(kernel_wat(subject, kernel))
+    elif language is not None and kernel is not None:
+        show(_print_as(language, *subject.kernel(kernel)).rstrip("\n"))
     elif kernel is not None or kernels:
         _show_kernels(subject, kernel, as_json)
     elif as_json:
@@ -129,9 +133,18 @@ def command(
         show(overview(subject.plan))
 
 
-def _check_language(stage: str | None, language: str | None) -> None:
-    if language is not None and stage not in IR_STAGES:
-        raise click.UsageError(f"--as goes with --stage {', '.join(IR_STAGES)}.")
+def _check_language(stage: str | None, kernel: str | None, language: str | None) -> None:
+    if language == "wg" and stage not in IR_STAGES:
+        raise click.UsageError(f"--as wg goes with --stage {', '.join(IR_STAGES)}.")
+    if language not in (None, "wg") and kernel is None:
+        raise click.UsageError(f"--as {language} goes with --kernel NAME.")
+
+
+def _print_as(language: str, name: str, text: str) -> str:
+    from wgcc.backends import print_as
+    from wgcc.kernel.parse import parse_module
+
+    return print_as(language, parse_module(text), name)
 
 
 def _show_kernels(subject: Subject, kernel: str | None, as_json: bool) -> None:
