@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from wgcc.evaluate import OutOfRangeError, Precision, Session, effort
-from wgcc.ir.dtypes import LARGEST_FLOAT
+from wgcc.ir.dtypes import F16, INTEGER_RANGES, LARGEST_FLOAT
 from wgcc.ir.graph import FLOATS, Graph, Value
 from wgcc.ir.places import AVERAGE, CALLS, STEP, is_random_state, optimizer_state
 from wgcc.ir.program import Program, Tensor
@@ -30,10 +30,10 @@ MOST_WORK = 40_000_000
 MOST_LARGE_WORK = 20_000_000_000
 # f32 kernels against float64 over a few steps; sums are relative to the sum of magnitudes.
 # f16 has 11 significant bits.
-TOLERANCE = {"f32": 1e-4, "f16": 2e-2}
+TOLERANCE = {"f32": 1e-4, F16: 2e-2}
 FIRST = 8
 # The largest drawn number for integer inputs without a range.
-HIGHEST = {"bool": 1, "i8": 127, "u8": 255, "i32": 3, "u32": 3}
+HIGHEST = {dtype: high if high < 256 else 3 for dtype, (_, high) in INTEGER_RANGES.items()}
 
 
 def make_selftest(
@@ -192,7 +192,7 @@ def _round(number: Any, digits: int = 9) -> float:
 
 
 # Relative to the mean magnitude of a tensor's changes. f16 has 11 significant bits or fewer.
-CHANGE_TOLERANCE = {"f32": 1e-2, "f16": 0.25}
+CHANGE_TOLERANCE = {"f32": 1e-2, F16: 0.25}
 SAMPLES = 4
 # A change below this fraction of the largest of its kind may consist of rounding errors only.
 NEGLIGIBLE = 1e-3
