@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from wgcc.importing.onnx_weights import Stored
+from wgcc.importing.onnx_weights import StoredWeights
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast
 from wgcc.syntax.print_source import expression_text
@@ -280,7 +280,7 @@ class Writer:
     made_by: dict[Value, Statement] = field(default_factory=dict)
     used_once: set[Value] = field(default_factory=set)
     keeps_batch_norm: bool = False
-    stored: Stored = field(default_factory=Stored)
+    stored: StoredWeights = field(default_factory=StoredWeights)
 
     def is_weight(self, constant: Constant) -> bool:
         """Whether it is a stored weight, or a part of one."""

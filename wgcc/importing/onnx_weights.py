@@ -25,7 +25,7 @@ _PARAMETER = re.compile(r": PARAMETER target='([^']+)'")
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredWeights:
     """`fixed` are tensors that are no weights; `titles` has the weight that one is a form of.
 
     `scalars` are weights for certain, so that even a single number is one.
@@ -36,10 +36,10 @@ class Stored:
     titles: dict[str, str] = field(default_factory=dict)
 
 
-def stored(graph: Any, names: Iterable[str]) -> Stored:
+def stored(graph: Any, names: Iterable[str]) -> StoredWeights:
     said = {port.name: _said(port) for port in graph.value_info}
     if not any(KIND in entries for entries in said.values()):
-        return Stored()
+        return StoredWeights()
     weights = {name for name, entries in said.items() if entries.get(KIND) == "PARAMETER"}
     weights.update(_PARAMETER.findall(_said(graph).get(SIGNATURE, "")))
     titles: dict[str, str] = {}
@@ -49,7 +49,7 @@ def stored(graph: Any, names: Iterable[str]) -> Stored:
             titles[name] = of[0]
         weights |= {name} if of else set()
     fixed = frozenset(name for name in names if name not in weights)
-    return Stored(fixed, frozenset(weights), titles)
+    return StoredWeights(fixed, frozenset(weights), titles)
 
 
 def repeated_vectors(model: Any, constants: Mapping[str, Array]) -> set[str]:
