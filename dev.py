@@ -219,8 +219,10 @@ def need_test_tools() -> None:
     missing += [package for tool, package in NODE_TOOLS.items() if not which(tool)]
     if not any(map(which, FIREFOX)):
         missing.append(FIREFOX[-1])
+    if not which("g++"):
+        missing.append("g++")
     if missing:
-        why = "software adapters, Chromium, Firefox and Node, which the tests run on"
+        why = "software adapters, Chromium, Firefox, Node and a C++ compiler, which the tests need"
         need_packages(*missing, why=why)
     need_node_packages()
     need_models()

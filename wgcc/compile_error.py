@@ -23,7 +23,7 @@ class CompileError(WgError):
         return f"<pre>{html.escape(str(self))}</pre>"
 
     def _render_traceback_(self) -> list[str]:
-        """What notebooks show instead of a traceback."""
+        """Notebooks show this instead of a traceback."""
         return str(self).splitlines()
 
 

@@ -24,7 +24,13 @@ from wgcc.compile_error import CompileError
 from wgcc.compiler import Compiled, compile_file
 from wgcc.errors import Diagnostics, Source, WgError, render_run
 from wgcc.files import read_bytes, read_text
-from wgcc.live_settings import live_names, with_live_settings
+from wgcc.live_settings import (
+    is_setting,
+    live_names,
+    state_name,
+    with_live_settings,
+    with_settings,
+)
 from wgcc.syntax import ast
 from wgcc.syntax.parser import parse
 from wgcc_runtime.copying import PLAN, Files, Origin
@@ -44,7 +50,7 @@ CHECKPOINT = ".safetensors"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is compiled. `content` is a digest of the program with all files that it names."""
+    """A program to compile. `content` is a digest of the program with all files that it names."""
 
     source: Source = field(compare=False)
     content: str
@@ -54,6 +60,11 @@ class Request:
     entries: tuple[str, ...]
     strict_dims: bool
     live: frozenset[str] = frozenset()
+
+    @property
+    def live_states(self) -> dict[str, float]:
+        """The numbers of live settings, by the names of the states that they are."""
+        return {state_name(name): n for name, n in self.numbers if name in self.live}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +93,7 @@ class CompiledModel(Model):
 
     def _checkpoint_plan(self) -> Plan:
         """Live settings are no values of the model: its program has them as numbers."""
-        kept = {n: t for n, t in self.plan.tensors.items() if n not in self._request.live}
+        kept = {n: t for n, t in self.plan.tensors.items() if n not in self._request.live_states}
         return replace(self.plan, tensors=kept)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -90,7 +101,7 @@ class CompiledModel(Model):
         opener, (kind, origin, *rest), attributes = super().__reduce__()
         contents = dict(origin.read.contents)
         plan = json.loads(contents[PLAN])
-        for name in self._request.live:
+        for name in self._request.live_states.keys() & self.plan.tensors.keys():
             plan["tensors"][name]["init"] = self.plan.tensors[name].init
         contents[PLAN] = json.dumps(plan).encode()
         return opener, (kind, replace(origin, read=Files(contents)), *rest), attributes
@@ -115,7 +126,8 @@ def compile(
     """A model in memory, ready to train and predict; no file is written.
 
     `program`: the text of a program, or the path of a `.wg` file.
-    `sizes`, `constants`: numbers for its dims and consts, as `wgcc build --set` sets them.
+    `sizes`, `constants`: numbers for its dims and consts, as `wgcc build --set` sets them, and for
+    settings of its optimizers: `{"opt.lr": 0.1}`.
     `model`: which one, if the program has several. `entries`: only these, instead of all.
     `seed`: for initial values and random numbers, instead of the model's own.
     `weights`, `device`, `threads`: as `wgcc.load` takes them.
@@ -204,16 +216,16 @@ _lock = threading.Lock()
 
 
 def _result(request: Request) -> tuple[Request, Result]:
-    """What was compiled for a request, and the request with the names of its live settings."""
+    """The result for a request, and the request with the names of its live settings."""
     names = [name for name, number in request.numbers if isinstance(number, float)]
     live = live_names(request.source, names) if names else frozenset()
     with _lock:
         if live:
             wanted = replace(request, live=live)
-            result = _kept(_without_live(wanted), wanted)
+            result = _look_up(_without_live(wanted), wanted)
             if result:
                 return wanted, result
-        result = _kept(request, request)
+        result = _look_up(request, request)
         assert result is not None
         return request, result
 
@@ -224,7 +236,7 @@ def _without_live(request: Request) -> Request:
     return replace(request, numbers=numbers)
 
 
-def _kept(key: Request, request: Request) -> Result | None:
+def _look_up(key: Request, request: Request) -> Result | None:
     """None for live settings that the program does not allow."""
     if key not in _results:
         try:
@@ -241,8 +253,13 @@ def _kept(key: Request, request: Request) -> Result | None:
 
 def _compile(request: Request) -> Result:
     source, numbers = request.source, dict(request.numbers)
-    if request.live:
-        source = with_live_settings(source, {name: numbers.pop(name) for name in request.live})
+    # In the order of names, so that the same settings give the same text.
+    live = {name: numbers.pop(name) for name in sorted(request.live)}
+    if live:
+        source = with_live_settings(source, live)
+    settings = {name: numbers.pop(name) for name in [*numbers] if is_setting(name)}
+    if settings:
+        source = with_settings(source, settings)
     compiled = compile_file(
         source,
         sizes=numbers,
@@ -255,6 +272,8 @@ def _compile(request: Request) -> Result:
     raw = json.loads(contents[PLAN])
     # Checkpoints name the program by its text, which is the same for all live settings.
     raw["model"]["sha256"] = hashlib.sha256(request.source.text.encode()).hexdigest()
+    for name, doc in compiled.program.doc.items():
+        raw["entries"].get(name, {})["doc"] = doc
     files = Files({**contents, PLAN: json.dumps(raw).encode()})
     return Result(compiled, files, with_tokens(unchecked_plan(raw), files))
 
@@ -265,8 +284,7 @@ def _warn(result: Result) -> None:
 
 
 def _open(request: Request, result: Result, weights: Any, origin: Origin) -> CompiledModel:
-    numbers = dict(request.numbers)
-    plan = _with_values(result.plan, {name: numbers[name] for name in request.live})
+    plan = _with_values(result.plan, request.live_states)
     values = StartValues(plan, origin.read, weights)
     model = CompiledModel(open_machine(plan, origin), values, None, origin=origin)
     model._request = request
@@ -278,6 +296,8 @@ def _with_values(plan: Plan, values: Mapping[str, float]) -> Plan:
     changed = {
         name: replace(plan.tensors[name], init={"kind": "value", "values": [value]})
         for name, value in values.items()
+        # A setting that no entry reads has no place in the plan.
+        if name in plan.tensors
     }
     return replace(plan, tensors={**plan.tensors, **changed}) if changed else plan
 
@@ -285,12 +305,12 @@ def _with_values(plan: Plan, values: Mapping[str, float]) -> Plan:
 def _write_bundle(model: CompiledModel, request: Request, folder: Path) -> None:
     """The bundle that `wgcc build` makes of the program, with the values that the model has."""
     with _lock:
-        result = _kept(replace(request, live=frozenset()), replace(request, live=frozenset()))
+        result = _look_up(replace(request, live=frozenset()), replace(request, live=frozenset()))
     assert result is not None
     compiled, given = result.compiled, None
     if model.has_learned:
         values = {**model.params(), **without_moments(model.state())}
-        given = {name: array for name, array in values.items() if name not in request.live}
+        given = {name: array for name, array in values.items() if name not in request.live_states}
     preparation = model.preparation
     data = None if preparation is None else data_bytes({}, preparation, None)
     write_files(compiled.files(given, data), folder)

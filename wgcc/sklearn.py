@@ -41,7 +41,7 @@ class Scaling:
     """Means and deviations of columns; a column that does not vary is only shifted."""
 
     def __init__(self, values: Array | None) -> None:
-        """Of None: columns stay as they are."""
+        """If there are no values, columns stay as they are."""
         self._center: Any = 0.0
         self._spread: Any = 1.0
         if values is not None:
@@ -59,7 +59,7 @@ class Scaling:
 
 
 class _WgEstimator(BaseEstimator):  # type: ignore[misc]
-    """What both estimators share: parameters, compiling, scaling, training.
+    """Both estimators share this: parameters, compiling, scaling, training.
 
     `program`: a text or a `.wg` file with the entries `train(x, y)` and `predict(x)`; None: a
     network with two hidden layers. Of its dims, `F` is set to the number of features, `C` to that
@@ -113,7 +113,7 @@ class _WgEstimator(BaseEstimator):  # type: ignore[misc]
         return {name: size for name, size in sizes.items() if name in names}
 
     def _outputs(self, x: Any) -> Array:
-        """What the entry `predict` returns, a row for each of x."""
+        """The output of the entry `predict`, a row for each of x."""
         check_is_fitted(self)
         rows = validate_data(self, x, reset=False, dtype=np.float64)
         (found,) = self.model_.predict(self._columns.apply(rows)).values()

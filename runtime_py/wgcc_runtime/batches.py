@@ -113,7 +113,7 @@ def _length(value: Any) -> int:
         return 0
 
 
-def filled(batch: Mapping[str, Any], entry: Entry, count: int) -> dict[str, Any]:
+def fill_rows(batch: Mapping[str, Any], entry: Entry, count: int) -> dict[str, Any]:
     """The batch with its own rows again and again, until they are as many as the entry takes."""
     assert entry.rows is not None
     rows = np.arange(entry.rows.count) % count
@@ -278,19 +278,19 @@ class IterableSource(Source):
         self._passes, self._epochs = 1, length.epochs
         self._drops = length.partial == DROP
         while self.position < position:
-            if self._kept() is None:
+            if self._next_raw() is None:
                 text = f"the data ended before batch {position}, where the training should continue"
                 raise WgccError("data", text)
             self.position += 1
 
     def _next(self) -> Batch | None:
-        batch = self._kept()
+        batch = self._next_raw()
         if batch is None:
             return None
         count = short_rows(batch, self.entry)
-        return check_batch(filled(batch, self.entry, count) if count else batch, self.entry)
+        return check_batch(fill_rows(batch, self.entry, count) if count else batch, self.entry)
 
-    def _kept(self) -> Any:
+    def _next_raw(self) -> Any:
         """The next batch that is not dropped because it has too few rows."""
         while (raw := self._raw()) is not None:
             batch = named_batch(raw, self.entry)

@@ -48,7 +48,7 @@ class Origin:
     threads: int | None
 
     def copy(self, plan: Plan) -> Origin:
-        """With the files in memory. A device object belongs to this process, so it is left out."""
+        """The same with its files in memory. A device object is of this process: it is left out."""
         device = self.device if isinstance(self.device, str) else None
         return replace(self, read=_in_memory(self.read, plan), device=device)
 

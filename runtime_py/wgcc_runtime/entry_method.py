@@ -8,7 +8,7 @@ from keyword import iskeyword
 from typing import Any
 
 from wgcc_runtime.arrays import Array
-from wgcc_runtime.errors import WgccError
+from wgcc_runtime.errors import WgccError, without_own_frames
 from wgcc_runtime.plan import Entry, Tensor
 
 
@@ -25,7 +25,7 @@ class EntryMethod:
 
     @property
     def __signature__(self) -> Signature:
-        """With inputs as arguments, unless one of them has the name of a keyword: `class`."""
+        """Inputs are arguments, unless one of them has the name of a keyword: `class`."""
         inputs = self._entry.inputs
         if any(map(iskeyword, inputs)):
             arguments = [Parameter("inputs", Parameter.VAR_KEYWORD)]
@@ -45,7 +45,10 @@ class EntryMethod:
                 text = f"`{self._entry.name}` was given the input `{name}` twice"
                 raise WgccError("name", text, name)
             inputs[name] = array
-        return self._call(self._entry.name, **inputs)
+        try:
+            return self._call(self._entry.name, **inputs)
+        except WgccError as error:
+            raise without_own_frames(error) from error.__cause__
 
     def __repr__(self) -> str:
         return f"<{signature_text(self._entry)}>"

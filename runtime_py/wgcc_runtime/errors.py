@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable
+from types import TracebackType
 
 
 class WgccError(Exception):
@@ -35,3 +37,19 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     if close:
         return f"; did you mean `{close[0]}`?"
     return f"; there are: {', '.join(known[:12])}" if known else "; there are none"
+
+
+def without_own_frames(error: WgccError) -> WgccError:
+    """The error with the frames of its caller alone: those of the runtime say nothing to him.
+
+    Frames of the caller's own functions, such as callbacks, stay.
+    """
+    folder, frames, rest = os.path.dirname(__file__), [], error.__traceback__
+    while rest is not None:
+        if not rest.tb_frame.f_code.co_filename.startswith(folder):
+            frames.append(rest)
+        rest = rest.tb_next
+    kept: TracebackType | None = None
+    for part in reversed(frames):
+        kept = TracebackType(kept, part.tb_frame, part.tb_lasti, part.tb_lineno)
+    return error.with_traceback(kept)

@@ -17,7 +17,7 @@ from wgcc_runtime.drawn import checked_seed
 from wgcc_runtime.early_stopping import EarlyStopping
 from wgcc_runtime.errors import WgccError, did_you_mean
 from wgcc_runtime.evaluation import make_evaluation
-from wgcc_runtime.fit_data import epoch_steps, held_out, paired
+from wgcc_runtime.fit_data import epoch_steps, hold_out, name_inputs
 from wgcc_runtime.history import History, Log
 from wgcc_runtime.plan import Entry, Plan
 from wgcc_runtime.progress import ProgressLine, is_shown
@@ -62,8 +62,8 @@ def fit(model: Model, batches: Any, y: Any, options: Options) -> History:
     schedule = make_schedule(
         options.steps, options.every, options.eval_every, options.checkpoint_every
     )
-    batches = paired(model.plan, spec, batches, y)
-    batches, evaluation = held_out(model.plan, spec, batches, options.eval, options.validation)
+    batches = name_inputs(model.plan, spec, batches, y)
+    batches, evaluation = hold_out(model.plan, spec, batches, options.eval, options.validation)
     arrays = _checked_data(batches, spec, options.steps, options.epochs)
     check_places(options.checkpoint, options.log, options.resume)
     check_partial(options.partial)

@@ -1,4 +1,4 @@
-"""What `fit` takes beside dicts: `(X, y)`, rows held out for evaluation, sets of samples."""
+"""Data of `fit` that is no dict: `(X, y)`, rows held out for evaluation, sets of samples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wgcc_runtime.frames import is_frame
 from wgcc_runtime.plan import Entry, Plan, Tensor
 
 
-def paired(plan: Plan, entry: Entry, batches: Any, y: Any) -> Any:
+def name_inputs(plan: Plan, entry: Entry, batches: Any, y: Any) -> Any:
     """`fit(X, y)` as a dict of arrays; everything else as it is."""
     if y is not None:
         return named_pair(plan, entry, batches, y)
@@ -25,7 +25,7 @@ def paired(plan: Plan, entry: Entry, batches: Any, y: Any) -> Any:
         text = "fit: a frame or array alone has no names of inputs: give `fit(X, y)`, a dict of"
         raise WgccError("data", f"{text} arrays, or what `read_data(frame, model)` returns")
     if _is_sample_set(batches):
-        return _stacked(batches, entry)
+        return _stack_samples(batches, entry)
     return batches
 
 
@@ -39,10 +39,10 @@ def named_pair(plan: Plan, entry: Entry, x: Any, y: Any) -> dict[str, Any]:
         text = f"`{entry.name}` takes {takes}: `(X, y)` needs one input and one target; give a dict"
         raise WgccError("data", text, entry.name)
     (own,) = [name for name in names if name != target]
-    return {name: _shaped(value, entry, name) for name, value in ((own, x), (target, y))}
+    return {name: _fit_shape(value, entry, name) for name, value in ((own, x), (target, y))}
 
 
-def _shaped(value: Any, entry: Entry, name: str) -> Any:
+def _fit_shape(value: Any, entry: Entry, name: str) -> Any:
     """A column as `[rows, 1]` where the input has one number in each row, and the reverse."""
     if is_frame(value) and entry.inputs[name].shape[1:] != ():
         return value  # with its columns, for messages
@@ -62,7 +62,7 @@ def _is_sample_set(data: Any) -> bool:
     return has_items and not isinstance(data, Mapping) and not hasattr(data, "__iter__")
 
 
-def _stacked(samples: Any, entry: Entry) -> dict[str, Array]:
+def _stack_samples(samples: Any, entry: Entry) -> dict[str, Array]:
     rows = [samples[number] for number in range(len(samples))]
     if not rows:
         raise WgccError("data", f"{entry.name}: the data has no samples")
@@ -77,16 +77,16 @@ def _stacked(samples: Any, entry: Entry) -> dict[str, Array]:
     }
 
 
-def held_out(
+def hold_out(
     plan: Plan, entry: Entry, batches: Any, evaluation: Any, validation: Any
 ) -> tuple[Any, Any]:
     """The data to train with, and that of `eval` or `validation`, which mean the same."""
     if validation is None:
-        return batches, _named(plan, evaluation)
+        return batches, _name_evaluation(plan, evaluation)
     if evaluation is not None:
         raise WgccError("data", "fit: `eval` and `validation` exclude each other", "validation")
     if isinstance(validation, bool) or not isinstance(validation, int | float):
-        return batches, _named(plan, validation)
+        return batches, _name_evaluation(plan, validation)
     if not 0 < validation < 1:
         text = f"fit: `validation` is a share between 0 and 1, or data, not {validation!r}"
         raise WgccError("range", text, "validation")
@@ -101,7 +101,7 @@ def held_out(
     return train, {name: held[name] for name in plan.entries["eval"].inputs if name in held}
 
 
-def _named(plan: Plan, evaluation: Any) -> Any:
+def _name_evaluation(plan: Plan, evaluation: Any) -> Any:
     if not isinstance(evaluation, tuple | list) or len(evaluation) != 2:
         return evaluation
     if "eval" not in plan.entries:

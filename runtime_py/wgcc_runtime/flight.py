@@ -16,7 +16,7 @@ from wgcc_runtime.arrays import Array, as_array
 from wgcc_runtime.batches import check_batch
 from wgcc_runtime.checkpoint import Progress
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.gradients import Gradients, named
+from wgcc_runtime.gradients import Gradients, with_names
 from wgcc_runtime.interrupts import Exclusive
 from wgcc_runtime.machine import GRADIENTS, UPDATE, Machine
 from wgcc_runtime.plan import WORD, Entry, Plan, Tensor
@@ -274,7 +274,7 @@ class StepsInHalves(ABC):
         """
         spec = self.entry(entry)
         exchange_of(spec)
-        return named(self._gradients(spec, check_batch(batch, spec)), self.plan, spec)
+        return with_names(self._gradients(spec, check_batch(batch, spec)), self.plan, spec)
 
     def _gradients(self, entry: Entry, words: Batch) -> Array:
         """Of a batch that is checked already."""

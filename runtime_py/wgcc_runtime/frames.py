@@ -60,7 +60,7 @@ def is_missing(item: Any) -> bool:
 
 
 def place_text(index: Sequence[int], columns: Sequence[str]) -> str:
-    """Where a number is: `[3, 1]`, or the row and column of a frame."""
+    """The place of a number: `[3, 1]`, or the row and column of a frame."""
     if len(index) == 2 and index[1] < len(columns):
         return f"row {index[0]} of column `{columns[index[1]]}`"
     return str(list(index))

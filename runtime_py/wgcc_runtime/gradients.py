@@ -43,7 +43,7 @@ class Gradients(np.ndarray[Any, Any]):
         return {name: self[name] for name in self.places}
 
 
-def named(flat: Array, plan: Plan, entry: Entry) -> Gradients:
+def with_names(flat: Array, plan: Plan, entry: Entry) -> Gradients:
     """The gradients of an entry with their names."""
     found = flat.view(Gradients)
     found.places = gradient_places(plan, entry)
@@ -51,7 +51,7 @@ def named(flat: Array, plan: Plan, entry: Entry) -> Gradients:
 
 
 def gradient_places(plan: Plan, entry: Entry) -> Places:
-    """Where in the array of all gradients that of each parameter begins, and its shape."""
+    """The start of each parameter's gradient in the array of all of them, and its shape."""
     assert entry.exchange is not None
     starts, at = [], 0
     for buffer, offset, size in entry.exchange.gradients:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import importlib
 import json
 import os
@@ -17,6 +18,8 @@ from wgcc_runtime.weights import cannot_write
 
 # Keys of reports and of `wgcc train --json` that are not outputs.
 FACTS = ("step", "ms", "steps", "stopped", "seconds", "checkpoint", "warnings")
+# How many reports a notebook shows of a history.
+SHOWN_REPORTS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,18 @@ class History:
         shown = ", ".join(f"{name} {number:.4g}" for name, number in numbers.items())
         count = f"{len(self.reports)} report{'' if len(self.reports) == 1 else 's'}"
         return f"<History: {count}, step {last.step}: {shown}; ended by {self.stopped}>"
+
+    def _repr_html_(self) -> str:
+        """A table of the last reports, for notebooks."""
+        rows = [report.as_json() for report in self.reports[-SHOWN_REPORTS:]]
+        names = dict.fromkeys(name for row in rows for name in row)
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+        cells = (
+            "".join(f"<td>{row[name]:.6g}</td>" if name in row else "<td></td>" for name in names)
+            for row in rows
+        )
+        body = "".join(f"<tr>{line}</tr>" for line in cells)
+        return f"<p>{html.escape(repr(self))}</p><table><tr>{head}</tr>{body}</table>"
 
     def back_to(self, step: int) -> None:
         """Drops the reports after this step, because the steps are repeated."""

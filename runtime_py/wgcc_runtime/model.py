@@ -21,7 +21,12 @@ from wgcc_runtime.checkpoint import (
 from wgcc_runtime.data import preparation as prepare
 from wgcc_runtime.drawn import checked_seed
 from wgcc_runtime.entry_method import EntryMethod
-from wgcc_runtime.errors import WgccError, WgccWarning, did_you_mean
+from wgcc_runtime.errors import (
+    WgccError,
+    WgccWarning,
+    did_you_mean,
+    without_own_frames,
+)
 from wgcc_runtime.flight import HalfSteps
 from wgcc_runtime.interrupts import check_process
 from wgcc_runtime.opened_model import OpenedModel
@@ -122,51 +127,31 @@ class Model(OpenedModel, WithTokens):
         recover: bool = False,
         **unknown: Any,
     ) -> History:
-        """Trains an entry and returns what was reported.
+        """Trains an entry and returns what was reported. The README says more of each option.
 
         `batches`: what `read_data` returns, a dict of arrays (rows are shuffled by `seed`), an
-        iterable of dicts or tuples, such as a data loader (started over if it can be; a generator
-        is closed), or a function of the step's number. `fit(X, y)`: arrays, frames or tensors for
-        an entry with one input and one target.
-        `steps`: how many more; with `resume`, how many in all. None: until the data ends. `epochs`:
-        instead, passes over the data (not for a function). `every`: steps between reports.
-        `partial`: "drop" leaves out rows after the last full batch of an epoch (so it is for
-        arrays), "fill" repeats their rows until they are a batch (so it is for iterables).
+        iterable of dicts or tuples, such as a data loader, or a function of the step's number.
+        `fit(X, y)`: arrays, frames or tensors for an entry with one input and one target.
+        `steps`: how many more; with `resume`, in all. `epochs`: instead, passes over the data.
+        `partial`: "drop" leaves out rows after the last full batch, "fill" repeats them.
         `eval`, `validation`: a function of the model, or data for the entry `eval`, as a dict or
         `(X, y)`; `validation=0.2` holds so many rows out; each `eval_every` steps.
-        `patience`: ends the training after so many evaluations (or reports, if nothing is
-        evaluated) without a lower loss; the model is then as it was at the lowest.
+        `patience`: ends after so many evaluations (or reports) without a lower loss, at the lowest.
         `callbacks`: called with each `Report`; "stop" ends the training. `stop`: after each submit.
-        `progress`: a line with step, loss and time left; None: on a terminal and in a notebook.
-        `log`: a file of JSON lines. `checkpoint`: where to save, from time to time and at the end;
-        `resume` continues from there (or from the file it names) if it exists.
+        `progress`: a line on stderr; None: on a terminal and in a notebook.
+        `checkpoint`: where to save; `resume` continues from there, or from the file it names.
         `recover`: after a lost device, continue on a new one from a copy (not with an iterator).
         """
+        given = locals()
         from wgcc_runtime.fit import Options, fit, refuse_unknown
 
         refuse_unknown(unknown)
-        options = Options(
-            steps=steps,
-            epochs=epochs,
-            every=every,
-            eval=eval,
-            validation=validation,
-            eval_every=eval_every,
-            patience=patience,
-            callbacks=callbacks,
-            progress=progress,
-            partial=partial,
-            log=log,
-            checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
-            resume=resume,
-            entry=entry,
-            seed=seed,
-            stop=stop,
-            recover=recover,
-        )
-        with self._fitting.use():
-            return fit(self, batches, y, options)
+        options = Options(**{name: given[name] for name in Options.__dataclass_fields__})
+        try:
+            with self._fitting.use():
+                return fit(self, batches, y, options)
+        except WgccError as error:
+            raise without_own_frames(error) from error.__cause__
 
     def profile(self, entry: str = "train", repeat: int = 5) -> Profile:
         """Time per kernel of an entry, with inputs of zeros, on a separate device."""

@@ -24,7 +24,7 @@ from wgcc_runtime.values import OnBytes, StartValues, Words, counted
 
 
 class OpenedModel(StepsInHalves):
-    """What every method of a model needs: memory to read and write, entries to run."""
+    """Memory to read and write, and entries to run: every method of a model needs them."""
 
     # A training step that gives a NaN is undone and raises; turn off to continue anyway.
     check_finite = True

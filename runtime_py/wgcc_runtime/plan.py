@@ -212,7 +212,7 @@ class Twin:
         return -(-(self.bytes + threads * self.scratch) // PAGE) * PAGE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Plan:
     generator: str
     model: str
@@ -234,6 +234,9 @@ class Plan:
     copies: tuple[Dispatch, ...] = ()
     no_twin: str = ""
     edited: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Plan of {self.model}: {', '.join(self.entries)}; {len(self.kernels)} kernels>"
 
     def persistent(self) -> dict[str, Tensor]:
         """Parameters and state: the tensors that outlive a call and are saved in checkpoints."""

@@ -1,4 +1,4 @@
-"""What a model is, for people: one line, a text, tables of rich, or HTML."""
+"""Summaries of a model for people: one line, a text, tables of rich, or HTML."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def summary_text(model: Model) -> str:
     """Aligned columns, without colours."""
     lines = [_title(model)]
     for section in _sections(model.plan):
-        lines += ["", section.title, *_aligned([section.heads, *section.rows])]
+        lines += ["", section.title, *_align([section.heads, *section.rows])]
     return "\n".join(lines)
 
 
@@ -125,7 +125,7 @@ def byte_text(number: int) -> str:
     return f"{number} B" if unit == "B" else f"{amount:.1f} {unit}"
 
 
-def _aligned(rows: Sequence[Row]) -> list[str]:
+def _align(rows: Sequence[Row]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     cells = ([cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows)
     return ["  " + "  ".join(row).rstrip() for row in cells]

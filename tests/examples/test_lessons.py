@@ -16,7 +16,7 @@ from pytorch_hints import LAYERS as LAYER_CALLS
 from pytorch_hints import SCHEDULES as SCHEDULE_CALLS
 from pytorch_hints import expressions, lines
 from wgcc.elaborate.from_pytorch import FUNCTIONS, LAYERS, OPTIMIZERS, SCHEDULES
-from wgcc.elaborate.from_pytorch.same_names import SAME_NAMES
+from wgcc.elaborate.from_pytorch.names import SAME_NAMES
 
 PAGE = ROOT / "examples" / "README.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
@@ -15,8 +14,9 @@ import pytest
 from kernel_threads import Number, Thread, TooLong, computed
 from random_kernels import RandomKernel
 from wgcc.backends.wgsl.print_tree import print_expression
-from wgcc.kernel.check import IndexClaim, KernelReport, check
-from wgcc.kernel.limits import MAX_GRID
+from wgcc.bundle.check_kernel import check_kernel
+from wgcc.bundle.plan import Plan
+from wgcc.kernel.check import IndexClaim, check
 from wgcc.kernel.parse import parse_expression, parse_module
 from wgcc.kernel.ranges import Range, range_of
 from wgcc.kernel.rewrite.transform import (
@@ -50,47 +50,17 @@ PROVEN = 960
 LANES, GROUPS = 6, 2
 
 
-class Launches:
-    """What a plan says of a kernel: the largest grid, and how far the counters of loops go."""
-
-    def __init__(self, plan: dict) -> None:
-        self.grids: dict[str, tuple[int, ...]] = {}
-        self.counters: dict[str, dict[str, int]] = defaultdict(dict)
-        files = [kernel["file"] for kernel in plan["kernels"]]
-        access = [kernel["access"] for kernel in plan["kernels"]]
-        for entry in plan["entries"].values():
-            guard = (entry.get("guard") or {}).get("dispatches", [])
-            for at, dispatch in enumerate([*entry["dispatches"], *guard]):
-                name, kinds = files[dispatch["kernel"]], access[dispatch["kernel"]]
-                grid = zip(self.grids.get(name, (1, 1, 1)), dispatch["grid"], strict=True)
-                self.grids[name] = tuple(map(max, grid))
-                rounds = [
-                    loop["rounds"]
-                    for loop in entry.get("repeats") or []
-                    if loop["first"] <= at < loop["first"] + loop["count"]
-                ]
-                for number in range(kinds.count("uniform")):
-                    counted = self.counters[name]
-                    most = max(rounds)
-                    counted[f"round{number}"] = max(most, counted.get(f"round{number}", 0))
-
-
-def golden_kernels() -> Iterator[tuple[Path, Module, Launches]]:
+def golden_kernels() -> Iterator[tuple[Path, Module, Plan]]:
     for folder in sorted(path for path in GOLDEN.iterdir() if path.is_dir()):
-        launches = Launches(json.loads((folder / "plan.json").read_text()))
+        plan = json.loads((folder / "plan.json").read_text())
         for path in sorted(folder.glob("*/*.wgsl")):
-            yield path, parse_module(path.read_text()), launches
-
-
-def checked(path: Path, module: Module, launches: Launches) -> KernelReport:
-    grid = launches.grids.get(path.name, (MAX_GRID, MAX_GRID, MAX_GRID))
-    return check(module, (grid[0], grid[1], grid[2]), launches.counters.get(path.name))
+            yield path, parse_module(path.read_text()), plan
 
 
 def test_golden_kernels_are_right_and_nearly_all_indices_are_proven():
     proven, report = 0, []
-    for path, module, launches in golden_kernels():
-        result = checked(path, module, launches)
+    for path, module, plan in golden_kernels():
+        result = check_kernel(plan, path.stem, module)
         assert not result.problems, (path, result.problems)
         proven += len(result.indices) - len(result.unproven)
         for index in result.unproven:
@@ -103,16 +73,16 @@ def test_golden_kernels_are_right_and_nearly_all_indices_are_proven():
 
 def test_an_index_that_is_moved_out_of_range_is_never_proven():
     count = 0
-    for path, module, launches in golden_kernels():
+    for path, module, plan in golden_kernels():
         lengths = {
             id(index.index): index.length
-            for index in checked(path, module, launches).indices
+            for index in check_kernel(plan, path.stem, module).indices
             if index.is_proven
         }
         # Every third, to save time.
         for number in range(0, len(lengths), 3):
             moved, original = _with_moved_index(module, lengths, number)
-            result = checked(path, moved, launches)
+            result = check_kernel(plan, path.stem, moved)
             worst = [index for index in result.indices if index.index == original]
             assert worst and not all(index.is_proven for index in worst), (path, original)
             count += 1
@@ -146,7 +116,7 @@ def _each(body: Body, move: ChangeExpr) -> Body:
 def test_a_barrier_that_not_all_threads_reach_is_refused():
     lane = ("lane_of_test", "@local_invocation_index")
     count = 0
-    for path, module, launches in golden_kernels():
+    for path, module, plan in golden_kernels():
         barriers = [s for s in statements_of(module.functions["main"].body) if _is_barrier(s)]
         for barrier in barriers:
 
@@ -158,7 +128,7 @@ def test_a_barrier_that_not_all_threads_reach_is_refused():
             body = map_statements(main.body, hide)
             changed = replace(main, body=body, params=(*main.params, lane))
             declared = tuple(changed if d is main else d for d in module.declarations)
-            result = checked(path, Module(declared), launches)
+            result = check_kernel(plan, path.stem, Module(declared))
             assert any("not in uniform control flow" in text for text in result.problems), path
             count += 1
     assert count > 50
@@ -359,6 +329,28 @@ def test_limits_of_webgpu_are_kept():
         "65536 workgroups along an axis",
         "16400 bytes of workgroup memory",
     )
+
+
+def test_all_types_have_a_size_in_workgroup_memory():
+    kinds = ("bool", "f16", "vec3<f32>", "array<vec2<u32>, 4>", "atomic<u32>", "Pair")
+    variables = "".join(f"var<workgroup> a{i}: {kind};" for i, kind in enumerate(kinds))
+    kernel = (
+        f"struct Pair {{ a: u32, b: f32 }} {variables} @compute @workgroup_size(1) fn main() {{ }}"
+    )
+    assert check(parse_module(kernel)).problems == ()
+
+
+def test_a_product_that_is_large_enough_has_large_factors():
+    kernel = """
+@group(0) @binding(0) var<storage, read_write> y0: array<u32, 32>;
+@compute @workgroup_size(64)
+fn main(@builtin(local_invocation_index) k: u32) {
+  if (k * 4u + 1u >= 128u) { y0[k - 32u] = k; }
+  if (3u * k < 96u) { y0[k] = k; }
+  if (k * 4u + 5u >= 128u) { y0[k - 32u] = k; }
+}
+"""
+    assert [i.is_proven for i in check(parse_module(kernel)).indices] == [True, True, False]
 
 
 def test_functions_are_typed():

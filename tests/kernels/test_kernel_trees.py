@@ -8,16 +8,13 @@ from pathlib import Path
 import pytest
 
 from wgcc.backends.wgsl.print_tree import print_expression, print_module, print_statements
-from wgcc.kernel.parse import parse_expression, parse_functions, parse_module, parse_statements
+from wgcc.kernel.build import expression, pattern, statements, take_several, u32, write_out
+from wgcc.kernel.parse import parse_expression, parse_module, parse_statements
 from wgcc.kernel.ranges import Range, range_of, truth_of
-from wgcc.kernel.rewrite.drop_tests import drop_tests
-from wgcc.kernel.rewrite.fold import fold
-from wgcc.kernel.rewrite.inline import inline
 from wgcc.kernel.rewrite.substitute import fill, substitute_body
 from wgcc.kernel.rewrite.transform import map_expression
-from wgcc.kernel.rewrite.unroll import unroll
 from wgcc.kernel.tree import Binary, Expr
-from wgcc.ops.dtypes import FOLDER
+from wgcc.ops.checks import FOLDER
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*/kernels/*.wgsl"))
 SOURCES = [*GOLDEN, *sorted(FOLDER.glob("*.wgsl"))]
@@ -90,62 +87,48 @@ def test_a_name_that_a_block_declares_is_not_replaced():
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "folded"),
-    [
-        ("2u * 3u + x", "6u + x"),
-        ("x + 0u", "x"),
-        ("x * 1u / 1u", "x"),
-        ("x % 1u", "0u"),
-        ("true && x", "x"),
-        ("select(a, b, 1u < 2u)", "b"),
-        ("x * 0.0", "x * 0.0"),
-        ("3u - 5u", "3u - 5u"),
-    ],
-)
-def test_whole_numbers_are_folded(text: str, folded: str):
-    assert print_expression(fold(parse_expression(text))) == folded
+ADD_UP = "fn f() { for (var i = 0u; i < N; i++) { s += x[i]; } }"
 
 
-def test_a_loop_of_known_length_is_unrolled():
-    body = parse_statements("for (var i = 0u; i < N; i++) { let a = x[i * 2u]; s += a; }")
-    assert print_statements(unroll(body, {"N": Range(2, 2)})) == (
-        "let a0 = x[0u];\ns += a0;\nlet a1 = x[2u];\ns += a1;"
+def test_a_loop_takes_several_numbers_per_iteration():
+    page = take_several(parse_module(ADD_UP), ("i",), 2)
+    assert print_module(page).splitlines()[2:] == [
+        "  for (var i_first = 0u; i_first < N; i_first += UNROLLED) {",
+        "    if (i_first + 0u < N) {",
+        "      let i = i_first + 0u;",
+        "      s += x[i];",
+        "    }",
+        "    if (i_first + 1u < N) {",
+        "      let i = i_first + 1u;",
+        "      s += x[i];",
+        "    }",
+        "  }",
+        "}",
+    ]
+    assert take_several(parse_module(ADD_UP), ("j",), 2) == parse_module(ADD_UP)
+
+
+def test_a_short_loop_is_written_out():
+    page = write_out(parse_module(ADD_UP.replace("0u", "k * 2u")), ("i",), 2)
+    assert print_module(page).splitlines()[2:] == [
+        "  if (k * 2u + 0u < N) {",
+        "    let i = k * 2u + 0u;",
+        "    s += x[i];",
+        "  }",
+        "  if (k * 2u + 1u < N) {",
+        "    let i = k * 2u + 1u;",
+        "    s += x[i];",
+        "  }",
+        "}",
+    ]
+
+
+def test_quotations_are_filled_with_trees():
+    total = expression("a + b")
+    assert print_statements(statements("s = 2.0 * X; BODY();", X=total, BODY=())) == (
+        "s = 2.0 * (a + b);"
     )
-    assert unroll(body, {"N": Range(2, 3)}) == body
-
-
-def test_a_call_is_inlined_with_names_of_its_own():
-    functions = parse_functions("fn f(i: u32) -> f32 { let a = x[i]; return a * a; }")
-    body = parse_statements("let a = 1.0; let b = f(n + 1u);")
-    assert print_statements(inline(body, functions)) == (
-        "let a = 1.0;\nlet i = n + 1u;\nlet a_1 = x[i];\nlet b = a_1 * a_1;"
-    )
-
-
-def test_a_function_that_returns_early_is_not_inlined():
-    functions = parse_functions("fn f(i: u32) -> f32 { if (i > 1u) { return 0.0; } return 1.0; }")
-    with pytest.raises(ValueError, match="returns before its end"):
-        inline(parse_statements("let b = f(n);"), functions)
-
-
-def test_tests_that_always_hold_are_dropped():
-    body = parse_statements(
-        "let row = tile * 8u + lane.y;"
-        "if (row < ROWS && other < ROWS) { f(row); }"
-        "if (row < ROWS) { let a = 1u; g(a); } else { h(); }"
-    )
-    known = {"tile": Range(0, 3), "lane.y": Range(0, 7), "ROWS": Range(32, 32)}
-    assert print_statements(drop_tests(body, known)) == (
-        "let row = tile * 8u + lane.y;\nif (other < ROWS) {\n  f(row);\n}\nlet a = 1u;\ng(a);"
-    ).replace("{\n  f(row);\n}", "{ f(row); }")
-    ragged = {**known, "ROWS": Range(31, 31)}
-    assert drop_tests(body, ragged) == body
-
-
-def test_a_test_of_a_variable_that_is_assigned_stays():
-    body = parse_statements("var a = 1u; a = n; if (a < 4u) { f(); }")
-    assert drop_tests(body, {}) == body
+    assert print_expression(pattern("{0} * {i}", expression("x.y"), i=u32(3))) == "x.y * 3u"
 
 
 @pytest.mark.parametrize(

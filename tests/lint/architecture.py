@@ -64,7 +64,7 @@ ELABORATE_ROWS = (
 # And inside wgcc/backends/wasm: bytes, text, kernels, the module.
 WASM_ROWS = (
     ("encoding",),
-    ("wgsl", "barrier"),
+    ("wgsl",),
     ("kernels",),
     ("panels",),
     ("write_kernel",),
@@ -78,6 +78,7 @@ INSIDE = {
 # Who names a back end: the compiler, what is written to bundles, and commands that show it.
 NAMES_BACKENDS = {
     "wgsl": r"wgcc/(bundle/kernels|cli/commands/show/kernel_facts)\.py",
+    "cuda": r"never",
     "wasm": r"wgcc/(bundle/plan|cli/commands/show/subject|compiler)\.py",
 }
 # Third-party packages of the compiler, and the only places that may import them.

@@ -21,7 +21,7 @@ ACTIVATION = '''"""bent(x) = x + √(x² + 1)."""
 import math
 
 from wgcc.lazy_numpy import np
-from wgcc.ops.pointwise import unary
+from wgcc.ops.formula import unary
 
 OPS = (
     # dx = g (1 + x / √(x² + 1)), which is g y / √(x² + 1)
@@ -37,7 +37,7 @@ OPS = (
 OPTIMIZER = '''"""sign_update(p*n, g*n, lr, scale) -> p*n: steps along the signs of the gradient."""
 
 from wgcc.lazy_numpy import np
-from wgcc.ops.multi_tensor import list_samples, optimizer_op
+from wgcc.ops.optimizers.kind import list_samples, optimizer_op
 from wgcc.ops.optimizers.kind import OptimizerKind, UpdateCall
 from wgcc.ops.registry import UpdateForm
 
@@ -72,6 +72,87 @@ def command(file: Path) -> None:
     """Print the size of FILE."""
     print(len(file.read_text()))
 '''
+# A kernel family: an op, what writes its launches, and the page of its kernel.
+FAMILY = {
+    "wgcc/ops/turned.py": '''"""turned(x): all elements, the last one first."""
+
+from wgcc.lazy_numpy import np
+from wgcc.ops.registry import Op, Sample, Special
+
+OPS = (
+    Op(
+        "turned",
+        lambda x: x,
+        lambda x: np.flip(x).copy(),
+        Special("turned"),
+        grad=lambda b, node, gs: [b.apply("turned", gs[0])],
+        samples=[Sample([(3, 50)])],
+        number=lambda x: x,
+    ),
+)
+''',
+    "wgcc/schedule/kernels/turned.py": '''"""One thread moves each element."""
+
+from wgcc.ir.index import coordinates_of, variable
+from wgcc.kernel.tree import Name
+from wgcc.schedule.codegen.emitter import Emitter
+from wgcc.schedule.codegen.limits import grid_of, thread_index
+
+
+def turned_code(group, context):
+    (x,), y = group.roots[0].inputs, group.roots[0].output
+    emitter = Emitter(context.inlined, context.bindings())
+    at = coordinates_of(variable("i", x.type.size), x.shape)
+    functions = emitter.reader("take(i: u32) -> f32", x, at)
+    functions += emitter.function("put(i: u32, x: f32)", emitter.store(y, at, Name("x")))
+    grid = grid_of(-(-x.type.size // 64))
+    launch = context.launch(
+        "turned",
+        emitter,
+        constants={"SIZE": x.type.size, "WORKGROUP": 64},
+        functions=functions,
+        holes={"INDEX": thread_index(grid, 64)},
+        workgroup=(64, 1, 1),
+        grid=grid,
+    )
+    return context.code(launch, launch)
+''',
+    "wgcc/schedule/kernels/templates/turned.wgsl.jinja": """// One thread per element.
+@compute @workgroup_size(WORKGROUP)
+fn main(@builtin(global_invocation_id) id: vec3u) {
+  let o = INDEX;
+  if (o >= SIZE) { return; }
+  put(o, take(SIZE - 1u - o));
+}
+""",
+}
+WRITERS = "wgcc/schedule/write_kernels.py"
+WRITER_LINES = {
+    "\nWriter = ": "\nfrom wgcc.schedule.kernels.turned import turned_code\n",
+    '    "update": update_code,\n': '    "turned": turned_code,\n',
+}
+TURNED = """
+model Turned {
+  param w: f32[5, 7] ~ uniform(-1.0, 1.0)
+  optimizer opt: sgd { lr = 0.1 }
+  entry train(t: f32[5, 7]) -> (loss: f32) {
+    loss = mse(turned(w), t)
+    minimize loss with opt
+    return loss
+  }
+}
+"""
+BACKEND = '''"""Kernels as the list of what they bind."""
+
+from collections.abc import Sequence
+
+from wgcc.kernel.tree import Module
+
+
+def print_file(module: Module, name: str, notes: Sequence[str] = ()) -> str:
+    bound = [variable for variable in module.variables.values() if variable.slot]
+    return "\\n".join([f"{name} binds", *(f"  {v.name}: {v.kind}" for v in bound)])
+'''
 MODEL = """
 model Net {
   a: Linear[3, 4]
@@ -83,6 +164,35 @@ model Net {
   }
 }
 test "bent" { assert abs(sum(bent(0.75 * ones(f32[2]))) - 4.0) < 1e-6 }
+"""
+# Files that list element types -> what an addition replaces in them.
+DTYPE = {
+    "wgcc/ir/dtypes.py": {
+        '    Dtype("i8",': """    Dtype("i16", INTEGER, "int16", "i32", "<i4", "I32", "Int32Array",
+          -(2**15), 2**15 - 1, 5, ("short", "int16")),
+    Dtype("i8","""
+    },
+    "grammar/wg.lark": {"|u32|i8|": "|u32|i16|i8|"},
+    "runtime_py/wgcc_runtime/plan.schema.json": {'"u32", "i8", ': '"u32", "i16", "i8", '},
+    "runtime_py/wgcc_runtime/plan.py": {'("i32", "u32", "i8", ': '("i32", "u32", "i16", "i8", '},
+    "runtime_py/wgcc_runtime/arrays.py": {
+        '"i8": "<i1"': '"i16": "<i4", "i8": "<i1"',
+        '"i8": np.int8': '"i16": np.int16, "i8": np.int8',
+        '"i8": (': '"i16": (-(2**15), 2**15 - 1),\n    "i8": (',
+    },
+}
+COUNTS = """
+model Counts {
+  state total: i16[4] = 0
+  entry add(x: i16[4]) -> (sum: i16[4], mean: f32) {
+    total := total + x * x
+    return (total + x * x, mean(f32(total)))
+  }
+}
+test "products wrap around at 16 bits" {
+  x = 300 * ones(i16[2])
+  assert i32(min(x * x)) == 300 * 300 - 65536
+}
 """
 CLASSES = """
 model Net {
@@ -123,13 +233,16 @@ OPERATOR = '"Erf": "erf({0})",'
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the compiler's sources, beside links to what nothing here changes."""
-    folder = tmp_path_factory.mktemp("additions")
-    shutil.copytree(ROOT / "wgcc", folder / "wgcc")
-    for name in ("runtime_js", "runtime_py"):
-        shutil.copytree(ROOT / name, folder / name)
-    for name in ("grammar", "examples"):
-        (folder / name).symlink_to(ROOT / name)
+    return copy_sources(tmp_path_factory.mktemp("additions"), "wgcc", "runtime_js", "runtime_py")
+
+
+def copy_sources(folder: Path, *changed: str) -> Path:
+    """Copies of the folders that an addition changes, beside links to the others."""
+    for name in ("wgcc", "grammar", "runtime_js", "runtime_py", "examples"):
+        if name in changed:
+            shutil.copytree(ROOT / name, folder / name)
+        else:
+            (folder / name).symlink_to(ROOT / name)
     return folder
 
 
@@ -153,11 +266,53 @@ def test_an_activation_and_an_optimizer_are_a_file_each(checkout: Path) -> None:
     assert "sign(" in (checkout / "b" / "kernels" / "sign_update.wgsl").read_text(encoding="utf-8")
 
 
+def test_a_kernel_family_is_an_op_a_writer_and_a_page(checkout: Path) -> None:
+    """The self-test of the bundle trains through it, on every machine."""
+    for name, text in FAMILY.items():
+        (checkout / name).write_text(text, encoding="utf-8")
+    text = (checkout / WRITERS).read_text(encoding="utf-8")
+    for before, line in WRITER_LINES.items():
+        assert text.count(before) == 1
+        text = text.replace(before, line + before)
+    (checkout / WRITERS).write_text(text, encoding="utf-8")
+    (checkout / "turned.wg").write_text(TURNED, encoding="utf-8")
+    for command in (["build", "turned.wg", "-o", "turned"], ["verify", "turned"]):
+        done = wgcc(checkout, *command)
+        assert done.returncode == 0, done.stdout + done.stderr
+    kernels = [path.read_text() for path in (checkout / "turned" / "kernels").glob("*.wgsl")]
+    assert any("put(o, take(SIZE - 1u - o));" in kernel for kernel in kernels)
+
+
+def test_a_back_end_is_a_folder(checkout: Path) -> None:
+    (checkout / "wgcc" / "backends" / "bound").mkdir()
+    (checkout / "wgcc" / "backends" / "bound" / "print_tree.py").write_text(BACKEND)
+    bundle = ROOT / "tests" / "golden" / "attention"
+    done = wgcc(checkout, "show", str(bundle), "--kernel", "d_q", "--as", "bound")
+    assert done.stdout == "d_q binds\n  x0: array<f32, 40>\n  y0: array<f32, 40>\n"
+
+
 def test_a_command_is_a_file(checkout: Path) -> None:
     (checkout / "wgcc" / "cli" / "commands" / "size.py").write_text(COMMAND, encoding="utf-8")
     (checkout / "five.wg").write_text("12345", encoding="utf-8")
     assert wgcc(checkout, "size", "five.wg").stdout == "5\n"
     assert "Print the size of FILE." in wgcc(checkout, "--help").stdout
+
+
+def test_an_element_type_is_a_row_and_its_name_in_lists(tmp_path: Path) -> None:
+    """Numbers of 16 bits: checked, wrapped in kernels and in numpy, stored, given by callers."""
+    checkout = copy_sources(tmp_path, "wgcc", "grammar", "runtime_py")
+    for name, changes in DTYPE.items():
+        text = (checkout / name).read_text(encoding="utf-8")
+        for old, new in changes.items():
+            assert text.count(old) == 1, (name, old)
+            text = text.replace(old, new)
+        (checkout / name).write_text(text, encoding="utf-8")
+    (checkout / "counts.wg").write_text(COUNTS, encoding="utf-8")
+    for command in (["check", "counts.wg"], ["build", "counts.wg", "-o", "b"], ["verify", "b"]):
+        done = wgcc(checkout, *command)
+        assert done.returncode == 0, done.stdout + done.stderr
+    (kernel,) = (checkout / "b" / "kernels").glob("*.wgsl")
+    assert ", 0u, 16u)" in kernel.read_text(encoding="utf-8")
 
 
 def test_an_onnx_operator_is_a_line_or_a_function(checkout: Path) -> None:

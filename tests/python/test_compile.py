@@ -120,6 +120,44 @@ def test_a_setting_that_must_be_known_is_compiled_in(
     assert loss(written) == loss(wgcc.compile(text, constants={"rate": 0.5}, device="wasm"))
 
 
+def test_settings_of_optimizers_by_name(
+    compilations: list[in_memory.Request], tmp_path: Path
+) -> None:
+    for text in (LINE, LINE.replace("lr = rate", "")):
+        del compilations[:]
+        models = [
+            wgcc.compile(text, constants={"opt.lr": rate}, device="wasm") for rate in (0.02, 0.3)
+        ]
+        assert len(compilations) == 1
+        losses = [loss(model) for model in models]
+        numbers = ("0.02", "0.3")
+        assert losses == [
+            loss(wgcc.compile(LINE.replace("lr = rate", f"lr = {number}"), device="wasm"))
+            for number in numbers
+        ]
+    models[1].save(tmp_path / "bundle")
+    assert "lr = 0.3" in (tmp_path / "bundle" / "model.wg").read_text()
+    with pytest.raises(wgcc.CompileError, match=r"no optimizer optt to set optt.lr; did you mean"):
+        wgcc.compile(LINE, constants={"optt.lr": 0.1})
+    with pytest.raises(wgcc.CompileError, match="WG"):
+        wgcc.compile(LINE, constants={"opt.lrr": 0.1})
+
+
+def test_several_live_numbers(compilations: list[in_memory.Request]) -> None:
+    text = "const decay = 0.0\n" + LINE.replace("lr = rate", "lr = rate; weight_decay = decay")
+    results = []
+    for rate, decay in ((0.1, 0.0), (0.1, 0.5), (0.2, 0.5)):
+        model = wgcc.compile(text, constants={"rate": rate, "decay": decay}, device="wasm")
+        results.append(loss(model))
+    assert len(set(results)) == 3 and len(compilations) == 1
+
+
+def test_a_setting_that_no_entry_reads() -> None:
+    model = wgcc.compile(LINE, constants={"rate": 0.5}, entries=["predict"], device="wasm")
+    copy = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(copy.predict(X)["y"], model.predict(X)["y"])
+
+
 def test_the_bundle_is_that_of_a_build(tmp_path: Path) -> None:
     path = tmp_path / "model.wg"
     path.write_text(LINE)

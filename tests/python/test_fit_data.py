@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import sys
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +14,6 @@ import pytest
 import wgcc
 from refusal import refusal
 from wgcc_runtime import EarlyStopping, Model, read_data
-from wgcc_runtime.progress import Line, NotebookLine
 
 TEXT = """dim B = 4
 model Net {
@@ -307,6 +305,8 @@ def test_history(model: Model) -> None:
     assert frame["loss"].tolist() == history.losses
     assert repr(history).startswith("<History: 2 reports, step 20: loss ")
     assert repr(type(history)()) == "<History without reports>"
+    page = history._repr_html_()
+    assert "<th>eval_loss</th>" in page and page.count("<tr>") == 3 and "&lt;History" in page
     axes = Axes()
     assert history.plot(axes) is axes
     assert [line[:2] for line in axes.lines] == [
@@ -329,74 +329,19 @@ class Axes:
     def legend(self) -> None: ...
 
 
-def test_progress_is_silent_in_pipes(model: Model, capsys: pytest.CaptureFixture[str]) -> None:
-    model.fit(X, Y, steps=10)
-    assert capsys.readouterr() == ("", "")
-    model.fit(X, Y, steps=10, progress=True)
-    out, err = capsys.readouterr()
-    assert out == "" and "20/20  loss" in err
+def test_errors_have_few_frames(model: Model) -> None:
+    def evaluate(model: Model) -> None:
+        model.predict("no numbers")
 
-
-def test_progress_of_epochs_and_unknown_lengths(
-    model: Model, capsys: pytest.CaptureFixture[str]
-) -> None:
-    model.fit(X, Y, epochs=5, progress=True)
-    assert "10/10  loss" in capsys.readouterr().err
-    model.fit(({"x": X[:4], "y": Y[:4, None]} for _ in range(10)), progress=True)
-    err = capsys.readouterr().err
-    assert "20  loss" in err and "20/" not in err and "eta" not in err
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_progress_is_shown_on_a_terminal(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    model.fit(X, Y, steps=10, progress=False)
-    assert terminal.getvalue() == ""
-    model.fit(X, Y, steps=10)
-    assert "20/20  loss" in terminal.getvalue()
-
-
-def test_progress_without_rich(
-    model: Model, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "rich.live", None)
-    model.fit(X, Y, steps=20, progress=True)
-    err = capsys.readouterr().err
-    assert err.count("\r") == 2 and "20/20  loss" in err and err.endswith("\n")
-
-
-class Notebook:
-    """As the module IPython in a kernel: it remembers what is displayed."""
-
-    def __init__(self) -> None:
-        self.shown: list[str] = []
-        self.kernel = self.display = self
-
-    def get_ipython(self) -> Notebook:
-        return self
-
-    def __call__(self, data: dict[str, str], raw: bool, display_id: bool) -> Notebook:
-        self.shown.append(data["text/plain"])
-        return self
-
-    def update(self, data: dict[str, str], raw: bool) -> None:
-        self.shown[-1] = data["text/plain"]
-
-
-def test_progress_in_a_notebook_is_one_output(
-    model: Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    notebook = Notebook()
-    monkeypatch.setitem(sys.modules, "IPython", notebook)  # type: ignore[arg-type]
-    monkeypatch.setitem(sys.modules, "IPython.display", notebook)  # type: ignore[arg-type]
-    model.fit(X, Y, steps=20)
-    assert len(notebook.shown) == 1 and "20/20  loss" in notebook.shown[0]
-    assert issubclass(NotebookLine, Line)
+    calls = {
+        1: lambda: model.fit(X, Y[:3], steps=1),
+        2: lambda: model.fit(X, Y, steps=1, eval=evaluate),
+    }
+    for own, call in calls.items():
+        frames = traceback.extract_tb(refusal(call).__traceback__)
+        names = [frame.name for frame in frames if "wgcc_runtime" in frame.filename]
+        assert names == ["fit"]
+        assert [frame.name for frame in frames].count("evaluate") == own - 1
 
 
 def test_unknown_options_have_a_suggestion(model: Model) -> None:

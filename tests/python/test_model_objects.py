@@ -35,6 +35,7 @@ model Net {
     minimize loss with opt
     return loss
   }
+  /// The value of each row.
   entry predict(x: f32[B, 3]) -> (y: f32[B, 1]) {
     h = x
     for block in blocks { h = block(h) }
@@ -156,7 +157,8 @@ def test_a_copy_of_a_bundle_needs_no_files(tmp_path: Path, target: str) -> None:
 def test_entries_are_methods_with_signatures(net: Model) -> None:
     assert str(inspect.signature(net.predict)).startswith("(x: 'f32[4, 3]')")
     shown = "predict(x: f32[B=4, 3]) -> (y: f32[B=4, 1])"
-    assert (net.predict.__name__, net.predict.__doc__) == ("predict", shown)
+    assert net.predict.__name__ == "predict"
+    assert net.predict.__doc__ == f"The value of each row.\n\n{shown}"
     keyword = "model M { entry run(class: f32[2]) -> (y: f32[2]) = class + 1.0 }"
     odd = wgcc.compile(keyword, device="wasm")
     assert str(inspect.signature(odd.run)).startswith("(**inputs)")

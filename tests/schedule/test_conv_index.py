@@ -21,7 +21,7 @@ from wgcc.ir.index import (
 from wgcc.ir.program import Program
 from wgcc.passes.dataflow import Flow, operand_places
 from wgcc.passes.pipeline import run_passes
-from wgcc.schedule.codegen.hoist import Hoist
+from wgcc.schedule.kernels.operands import Hoist
 
 Numbers = Mapping[str, int]
 

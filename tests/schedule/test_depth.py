@@ -28,8 +28,7 @@ from wgcc.ir.index import flat_space, reduction_space
 from wgcc.kernel.tree import Module
 from wgcc.schedule.fuse.group import Candidates, Precedence, falling
 from wgcc.schedule.kernel import ALIGNMENT, Binding, Dispatch, Kernel, Launch, Place
-from wgcc.schedule.kernels.access import share_access
-from wgcc.schedule.kernels.repeated import Repeated
+from wgcc.schedule.kernels.repeated import Repeated, share_access
 from wgcc.schedule.memory.reuse import Arena, free_spans
 from wgcc.schedule.memory.slots import Bits, Life, Timeline
 

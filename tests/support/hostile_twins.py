@@ -8,7 +8,7 @@ from pathlib import Path
 import line_bundle
 import line_twin
 from twin_modules import assemble, record
-from wgcc.backends.wasm.encoding.encoder import section, unsigned, utf8, vector
+from wgcc.backends.wasm.encoding.instructions import section, unsigned, utf8, vector
 
 TYPES, IMPORTS, FUNCTIONS, EXPORTS, CODE = 1, 2, 3, 7, 10
 Sections = dict[int, bytes]

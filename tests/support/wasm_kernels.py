@@ -9,9 +9,8 @@ import numpy as np
 import wasmtime
 
 from wasm_runs import ENGINE
-from wgcc.backends.wasm.encoding.encoder import I32
-from wgcc.backends.wasm.encoding.function import Function
-from wgcc.backends.wasm.encoding.module import PAGE, Module
+from wgcc.backends.wasm.encoding.instructions import I32
+from wgcc.backends.wasm.encoding.module import PAGE, Function, Module
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.backends.wasm.write_kernel import scratch_words, write_kernel
 from wgcc.kernel.parse import parse_module
@@ -85,7 +84,7 @@ def kernel_of(
         Binding(name, KINDS[array.dtype.name], array.size, name in written)
         for name, array in arrays.items()
     )
-    body = page(name, {}, holes)
+    body = page(name, dict(constants), holes)
     return Kernel(
         name,
         bindings,

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import wasmtime
 
-from wgcc.backends.wasm.encoding.encoder import F32, I32, V128
-from wgcc.backends.wasm.encoding.function import Function
-from wgcc.backends.wasm.encoding.module import PAGE, Module
+from wgcc.backends.wasm.encoding.instructions import F32, I32, V128
+from wgcc.backends.wasm.encoding.module import PAGE, Function, Module
 from wgcc.backends.wasm.wgsl.evaluate import Local
 from wgcc.backends.wasm.wgsl.lanes import Code
 from wgcc.backends.wasm.wgsl.library import Library

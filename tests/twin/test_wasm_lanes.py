@@ -10,15 +10,14 @@ import wasmtime
 
 from op_samples import build, every_sample, input_arrays, pattern_of
 from wasm_runs import DTYPES, Array, run, same_bits
-from wgcc.backends.wasm.encoding.encoder import F32, I32, V128
-from wgcc.backends.wasm.encoding.function import Function
-from wgcc.backends.wasm.encoding.module import Module
-from wgcc.backends.wasm.encoding.wat import wat
+from wgcc.backends.wasm.encoding.decode import wat
+from wgcc.backends.wasm.encoding.instructions import F32, I32, V128
+from wgcc.backends.wasm.encoding.module import Function, Module
 from wgcc.backends.wasm.wgsl.evaluate import Constant, Local, UnsupportedError
 from wgcc.backends.wasm.wgsl.lanes import Code, Type
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.kernel.parse import parse_expression, parse_functions, parse_statements
-from wgcc.ops.dtypes import numpy_dtype, wgsl_type
+from wgcc.ops.checks import numpy_dtype, wgsl_type
 from wgcc.ops.registry import Op, Pointwise, Sample, Source
 
 LEAST, MOST = -(2**31), 2**31 - 1

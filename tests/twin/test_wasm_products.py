@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from wasm_kernels import Built, kernel_of
-from wgcc.backends.wasm.panels import tiling
-from wgcc.backends.wasm.panels.tiling import tiling_of
+from wgcc.backends.wasm.panels import micro_kernel
+from wgcc.backends.wasm.panels.micro_kernel import tiling_of
 from wgcc.schedule.kernel import Kernel
 
 Array = np.ndarray[Any, Any]
@@ -87,8 +87,8 @@ def operands(built: Built, left: str, right: str) -> tuple[Array, Array]:
 def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small products over panels, too, in several blocks of columns."""
     for name in ("MIN_WORK", "MIN_ROWS", "MIN_COLUMNS", "MIN_DEPTH"):
-        monkeypatch.setattr(tiling, name, 1)
-    monkeypatch.setattr(tiling, "MOST_PACKED", 256)
+        monkeypatch.setattr(micro_kernel, name, 1)
+    monkeypatch.setattr(micro_kernel, "MOST_PACKED", 256)
 
 
 @pytest.mark.usefixtures("any_size")

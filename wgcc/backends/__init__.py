@@ -1,12 +1,36 @@
 """Readers of kernel trees: a folder for each form that kernels are written in.
 
-A back end takes kernels of a schedule (`schedule/kernel.py`) and reads their trees, never their
-text: `tree_of` gives a whole kernel (`schedule/kernels/render.py`), `Kernel.body` what is left
-where a back end has its own bindings and functions of ops.
+A back end reads trees (`kernel/tree.py`), never text: `tree_of` gives the tree of a scheduled
+kernel (`schedule/kernels/render.py`), `Kernel.body` what is left where a back end has its own
+bindings and functions of ops. There are two interfaces:
 
-    wgsl/print_tree.py   print_kernel(kernel, notes) -> text      for GPUs, and for people to read
-    wasm/twin.py         write_twin(schedule, …)     -> a module  for machines without a GPU
+    print_tree   print_file(module: Module, name: str, notes: Sequence[str]) -> str
+    wasm/twin    write_twin(schedule: Schedule) -> Twin | None
 
-A check of `dev.py lint` lists the modules that name a back end; a new
-one is a folder here, and a line in `bundle/emit.py` that ships what it made.
+The first prints one kernel as a file of its own; `notes` are the lines of the comment at its top.
+A folder with this module is found by `wgcc show BUNDLE --kernel NAME --as FOLDER`, and nothing else
+needs to name it; `printer.py` has what languages like C share. The second makes one module of all
+entries, for machines without a GPU.
+
+A back end that bundles ship needs its call in `bundle/kernels.py` or `compiler.py`. A check of
+`dev.py lint` lists the modules that name one.
 """
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+from wgcc.kernel.tree import Module
+
+
+def printing_backends() -> list[str]:
+    """The folders that print kernels."""
+    return sorted(path.parent.name for path in Path(__file__).parent.glob("*/print_tree.py"))
+
+
+def print_as(backend: str, module: Module, name: str, notes: Sequence[str] = ()) -> str:
+    printed = import_module(f"wgcc.backends.{backend}.print_tree").print_file(module, name, notes)
+    assert isinstance(printed, str)
+    return printed

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from wgcc.backends.wgsl.print_tree import print_noted
+from wgcc.backends.wgsl.print_tree import print_file
 from wgcc.kernel.rewrite.subgroups import with_subgroups
 from wgcc.schedule.kernel import GPU, Dispatch, Kernel, Schedule
 from wgcc.schedule.kernels.render import tree_of
@@ -69,8 +69,8 @@ def kernel_files(schedule: Schedule) -> tuple[KernelFile, ...]:
         name = _file_name(dispatch.label, profile, taken)
         tree, notes = tree_of(kernel), _notes(kernel, used)
         form = with_subgroups(tree)
-        subgroups = print_noted(form, notes) if form else ""
-        files.append(KernelFile(name, print_noted(tree, notes), (kernel,), subgroups))
+        subgroups = print_file(form, name, notes) if form else ""
+        files.append(KernelFile(name, print_file(tree, name, notes), (kernel,), subgroups))
     return tuple(files)
 
 

@@ -104,7 +104,7 @@ class Report:
             self._calls.pop()
 
     def user_span(self, span: Span) -> Span:
-        """Where to report: `span`, or the innermost call in the user's files that led there."""
+        """The place to report: `span`, or the innermost call in the user's files that led there."""
         if span.source not in self.library:
             return span
         users = (call for call in reversed(self._calls) if call.source not in self.library)

@@ -7,7 +7,7 @@ A quotation is parsed once. Its holes are names and calls in capitals, as on a p
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from wgcc.kernel.parse import parse_expression, parse_module, parse_statements
@@ -31,7 +31,8 @@ from wgcc.kernel.tree import (
     counted,
 )
 
-SEVERAL = "Several per iteration, because software adapters end loops after 65,535 iterations."
+_REASON = "because software adapters end loops after 65,535 iterations."
+SEVERAL, WRITTEN_OUT = f"Several per iteration, {_REASON}", f"Without a loop, {_REASON}"
 ONE = Literal(1, "int")
 
 
@@ -61,7 +62,7 @@ def u32(number: int) -> Literal:
     return Literal(number, "u32")
 
 
-def named(text: str) -> Expr:
+def member(text: str) -> Expr:
     """A name, or a member of one: `round.x`."""
     first, *fields = text.split(".")
     expr: Expr = Name(first)
@@ -111,34 +112,61 @@ def several(loop: Loop, times: int, stride: Expr | None = None) -> Loop:
 
     `stride` is another way to write `times`.
     """
-    head = counted(loop)
-    assert head is not None, "a loop that counts"
     if times == 1:
         return loop
-    counter, start, end, step = head
+    counter, start, end, step = _head(loop)
     first = f"{counter}_first"
-
-    def steps(count: Expr) -> Expr:
-        return count if step == ONE else Binary("*", count, step)
-
-    body = []
-    for number in range(times):
-        at = Binary("+", Name(first), steps(u32(number)))
-        body.append(If(Binary("<", at, end), (let(counter, at), *loop.body)))
-    return counted_loop(first, start, end, body, steps(stride or u32(times)))
+    onward = _steps(stride or u32(times), step)
+    return counted_loop(first, start, end, _copies(loop, Name(first), times), onward)
 
 
-def take_several(module: Module, counters: Collection[str], times: int) -> Module:
+def take_several(page: Module, counters: Collection[str], times: int) -> Module:
     """All loops of a page that count by these names, with UNROLLED numbers per iteration."""
-    if times == 1:
-        return module
 
+    def change(loop: Loop) -> Body:
+        return (replace(several(loop, times, Name("UNROLLED")), comment=SEVERAL),)
+
+    return page if times == 1 else _change_loops(page, counters, change)
+
+
+def write_out(page: Module, counters: Collection[str], times: int) -> Module:
+    """Loops that make at most `times` iterations, without a loop."""
+
+    def change(loop: Loop) -> Body:
+        first, *others = _copies(loop, _head(loop)[1], times)
+        return (replace(first, comment=WRITTEN_OUT), *others)
+
+    return _change_loops(page, counters, change)
+
+
+def _copies(loop: Loop, first: Expr, times: int) -> list[If]:
+    """The body for each number from `first` on that is below the end."""
+    counter, _, end, step = _head(loop)
+    copies = []
+    for number in range(times):
+        at = Binary("+", first, _steps(u32(number), step))
+        copies.append(If(Binary("<", at, end), (let(counter, at), *loop.body)))
+    return copies
+
+
+def _steps(count: Expr, step: Expr) -> Expr:
+    return count if step == ONE else Binary("*", count, step)
+
+
+def _head(loop: Loop) -> tuple[str, Expr, Expr, Expr]:
+    head = counted(loop)
+    assert head is not None, "a loop that counts"
+    return head
+
+
+def _change_loops(
+    page: Module, counters: Collection[str], change: Callable[[Loop], Body]
+) -> Module:
     def one(statement: Statement) -> Body:
         if isinstance(statement, Loop):
             head = counted(statement)
             if head is not None and head[0] in counters:
-                loop = several(statement, times, Name("UNROLLED"))
-                return (replace(loop, comment=SEVERAL),)
+                return change(statement)
         return (statement,)
 
-    return map_functions(module, lambda body: map_statements(body, one))
+    return map_functions(page, lambda body: map_statements(body, one))

@@ -15,7 +15,7 @@ from wgcc.kernel.abstract import Evaluation, Findings, IndexClaim, LocalVariable
 from wgcc.kernel.facts import Knowledge
 from wgcc.kernel.limits import MAX_GRID, MAX_STORAGE, Grid, check_limits
 from wgcc.kernel.ranges import Range, arithmetic, single, whole_range
-from wgcc.kernel.rewrite.drop_tests import assigned_in
+from wgcc.kernel.rewrite.transform import assigned_in
 from wgcc.kernel.tree import (
     Assign,
     Binary,

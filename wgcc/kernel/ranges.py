@@ -104,30 +104,6 @@ def value_of(expr: Expr, ranges: Ranges) -> int | None:
     return found.low if found is not None and found.is_single else None
 
 
-def narrowed(condition: Expr, ranges: Ranges) -> Ranges:
-    """What is known where a condition holds."""
-    match condition:
-        case Binary("&&", left, right):
-            return narrowed(right, narrowed(left, ranges))
-        case Binary("<" | "<=" as op, Name() | Member() as name, limit):
-            most, text = range_of(limit, ranges), _text(name)
-            if most is not None and text and (text in ranges or is_u32(limit, ranges)):
-                high = most.high - (op == "<")
-                known = ranges.get(text, Range(0, LIMIT - 1))
-                if known.low <= high:
-                    return {**ranges, text: Range(known.low, min(known.high, high))}
-    return ranges
-
-
-def _text(name: Expr) -> str:
-    match name:
-        case Name(text):
-            return text
-        case Member(Name(text), field):
-            return f"{text}.{field}"
-    return ""
-
-
 def arithmetic(op: str, a: Range | None, b: Range | None, kind: str = "u32") -> Range | None:
     """The range of `a op b`, both of this type; None stands for all numbers of the type."""
     rule = _ARITHMETIC.get(op)

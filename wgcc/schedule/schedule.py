@@ -15,8 +15,8 @@ from wgcc.schedule.kernel import (
     Place,
     Schedule,
 )
-from wgcc.schedule.kernels.access import share_access
 from wgcc.schedule.kernels.guard import FLAG_BUFFER, guard
+from wgcc.schedule.kernels.repeated import share_access
 from wgcc.schedule.layout import CONSTANTS, Layout, constant_key
 from wgcc.schedule.limits import check_limits
 from wgcc.schedule.steps import plan_program

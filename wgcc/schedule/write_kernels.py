@@ -23,33 +23,30 @@ from wgcc.schedule.kernel import (
     Made,
     Rounds,
 )
-from wgcc.schedule.kernels.attention import attention_code
-from wgcc.schedule.kernels.attention_grad import (
+from wgcc.schedule.kernels.attention import (
+    attention_code,
     attention_grad_kv_code,
     attention_grad_q_code,
     attention_stats_code,
 )
 from wgcc.schedule.kernels.context import Context, GroupCode
 from wgcc.schedule.kernels.copies import COPIES, Copies
-from wgcc.schedule.kernels.counter import counter_code
-from wgcc.schedule.kernels.id_order import merge_ids_code, order_ids_code
-from wgcc.schedule.kernels.id_sums import id_sums_code
-from wgcc.schedule.kernels.loaded_weights import loaded_weights
+from wgcc.schedule.kernels.id_sums import id_sums_code, merge_ids_code, order_ids_code, scatter_code
 from wgcc.schedule.kernels.loops import loop_candidates, loop_code
 from wgcc.schedule.kernels.matmul import matmul_candidates, matmul_code
-from wgcc.schedule.kernels.repeated import Repeated
-from wgcc.schedule.kernels.scan import running_best_code, scan_code
-from wgcc.schedule.kernels.scatter import scatter_code
-from wgcc.schedule.kernels.select import select_code
-from wgcc.schedule.kernels.sort import sort_code
-from wgcc.schedule.kernels.state_space import (
+from wgcc.schedule.kernels.operands import loaded_weights
+from wgcc.schedule.kernels.ordering import select_code, sort_code
+from wgcc.schedule.kernels.recurrences import (
+    running_best_code,
+    scan_code,
     state_ends_code,
     state_grad_channels_code,
     state_grad_states_code,
     state_output_code,
     state_scan_code,
 )
-from wgcc.schedule.kernels.update import update_code
+from wgcc.schedule.kernels.repeated import Repeated
+from wgcc.schedule.kernels.update import counter_code, update_code
 from wgcc.schedule.kernels.window_update import window_update_code
 from wgcc.schedule.layout import Layout
 from wgcc.schedule.limits import too_many_positions

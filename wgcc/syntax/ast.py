@@ -190,13 +190,13 @@ class TupleType(Syntax):
 
 
 @dataclass(slots=True, eq=False)
-class Choice(Syntax):
+class OneOf(Syntax):
     """`"mean" or "sum"`: of an option that is one of these words."""
 
     options: tuple[String, ...]
 
 
-Kind = TypeExpr | TupleType | Choice | str
+Kind = TypeExpr | TupleType | OneOf | str
 
 
 @dataclass(slots=True, eq=False)

@@ -21,7 +21,7 @@ _ARITHMETIC = ("PLUS", "MINUS", "MULOP", "POW")
 def explain(unexpected: UnexpectedToken) -> None:
     """Report by the first rule that applies."""
     if not any(rule(unexpected) for rule in _RULES):
-        _unexpected(unexpected)
+        _explain_generally(unexpected)
 
 
 def _foreign_word(a: UnexpectedToken) -> bool:
@@ -35,7 +35,7 @@ def _foreign_word(a: UnexpectedToken) -> bool:
     return True
 
 
-def _augmented(a: UnexpectedToken) -> bool:
+def _assignment_operator(a: UnexpectedToken) -> bool:
     adjacent = a.following.text == "=" and a.token.end == a.following.start
     if not adjacent or a.token.type not in _ARITHMETIC:
         return False
@@ -166,7 +166,7 @@ def _line_ends_early(a: UnexpectedToken) -> bool:
     return True
 
 
-def _unexpected(a: UnexpectedToken) -> None:
+def _explain_generally(a: UnexpectedToken) -> None:
     named = a.previous.text in CONTINUES_AFTER or a.at_line_end
     known = named and a.previous.text and a.previous.type != "_NL"
     after = f" after `{shortened(a.previous.text)}`" if known else ""
@@ -186,7 +186,7 @@ def _unexpected(a: UnexpectedToken) -> None:
 
 _RULES = (
     _foreign_word,
-    _augmented,
+    _assignment_operator,
     _equals_in_expression,
     _chained_comparison,
     _after_pipeline,
@@ -245,7 +245,7 @@ _COMPREHENSION = re.compile(r"\[(?P<item>.*) for (?P<name>\w+) in (?P<items>.*)\
 
 
 def advise(a: UnexpectedToken) -> Advice | None:
-    """What to write instead, and the edits that do it; None if this is no habit of Python's."""
+    """The text to write instead, and the edits that do it; None if this is no habit of Python's."""
     return next((advice for rule in _HABITS if (advice := rule(a)) is not None), None)
 
 
@@ -267,7 +267,7 @@ def _choice(a: UnexpectedToken) -> Advice | None:
 
 
 def _operand_start(line: str, column: int) -> int:
-    """Where the value before `column` begins: after `=`, `return` or an open bracket."""
+    """The column where the value before `column` begins: after `=`, `return` or an open bracket."""
     depth, at = 0, column
     while at > 0:
         sign = line[at - 1]

@@ -71,7 +71,7 @@ class Grammar:
         self.texts: dict[str, str] = texts
         self.keywords = {text: name for name, text in texts.items() if text.isidentifier()}
         self._callbacks: dict[Any, Any] = {
-            rule: _placed(build)
+            rule: _with_place(build)
             for rule, build in tables.parse_interactive(
                 ""
             ).parser_state.parse_conf.callbacks.items()
@@ -91,7 +91,7 @@ class Grammar:
         return ParserState(parser)
 
 
-def _placed(build: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+def _with_place(build: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
     """`build`, but the node's place covers all parts, also those that are not in the tree."""
 
     def wrapped(parts: list[Any]) -> Any:
@@ -163,7 +163,7 @@ class ParserState:
         return count
 
     def frames(self) -> Iterator[OpenRule]:
-        """What could be replaced by an error node, the innermost first."""
+        """The rules that could be replaced by an error node, the innermost first."""
         state = self._parser.parser_state
         table = state.parse_conf.states
         for depth in range(len(state.state_stack) - 1, -1, -1):
@@ -271,7 +271,7 @@ def expected_text(accepts: set[str]) -> str:
             phrases.append("an operator")
     rest = dict.fromkeys(_phrase(name) for name in sorted(left))
     phrases += sorted(rest, key=lambda phrase: _LAST.index(phrase) + 1 if phrase in _LAST else 0)
-    return _listed(phrases)
+    return _list_phrases(phrases)
 
 
 def found_text(token: Token) -> str:
@@ -294,7 +294,7 @@ def _phrase(name: str) -> str:
     return f"`{grammar().texts[name]}`" if name in grammar().texts else "an operator"
 
 
-def _listed(phrases: list[str]) -> str:
+def _list_phrases(phrases: list[str]) -> str:
     if len(phrases) > _MOST:
         phrases = [*phrases[:_MOST], "..."]
     if len(phrases) == 1:

@@ -104,11 +104,11 @@ def _value_param(reading: Reading, node: RawNode) -> ast.ValueParam:
     )
 
 
-def _choice(reading: Reading, node: RawNode) -> ast.Choice | None:
+def _choice(reading: Reading, node: RawNode) -> ast.OneOf | None:
     if node.rule != "choice":
         return None
     words = [token for token in node.children if token.type == "STRING"]
-    return ast.Choice(reading.span(node), strings(reading, words))
+    return ast.OneOf(reading.span(node), strings(reading, words))
 
 
 def _type(reading: Reading, node: RawNode | None) -> ast.TypeExpr | ast.TupleType | None:

@@ -112,7 +112,7 @@ def _stray(source: Source, token: Token, diagnostics: Diagnostics) -> Token | No
             f"write `{better}`", (span, better)
         )
         return token.retagged(type_, better)
-    problem = diagnostics.error("WG0100", f"unexpected character {_shown(token.text)}", span)
+    problem = diagnostics.error("WG0100", f"unexpected character {_show(token.text)}", span)
     if token.text in _HINTS:
         problem.help(_HINTS[token.text])
     elif unicodedata.category(token.text) in ("Zs", "Cf"):
@@ -129,7 +129,7 @@ def _other_quotes(source: Source, token: Token, diagnostics: Diagnostics) -> Tok
     return token.retagged("STRING", meant)
 
 
-def _shown(char: str) -> str:
+def _show(char: str) -> str:
     """An invisible character is shown by its code point."""
     if char.isprintable() and not char.isspace():
         return f"`{char}`"

@@ -42,7 +42,7 @@ def parse(source: Source, diagnostics: Diagnostics) -> ast.File:
     if len(raw) > MOST_TOKENS:
         return _too_long(source, raw[-1], diagnostics)
     warn_of_divisions(source, raw, diagnostics)
-    tree, doubtful = parse_tokens(source, _prepared(source, raw, diagnostics), diagnostics)
+    tree, doubtful = parse_tokens(source, _prepare(source, raw, diagnostics), diagnostics)
     docs = find_docs(raw)
     reading = Reading(source, diagnostics, docs.by_line, doubtful)
     items = tuple(item(reading, node) for node in tree.children if node is not None)
@@ -58,7 +58,7 @@ def _too_long(source: Source, beyond: Token, diagnostics: Diagnostics) -> ast.Fi
     return ast.File(everything, (ast.Broken(everything),), "")
 
 
-def _prepared(source: Source, raw: list[Token], diagnostics: Diagnostics) -> list[Token]:
+def _prepare(source: Source, raw: list[Token], diagnostics: Diagnostics) -> list[Token]:
     """Tokens for the grammar; mistakes that it could not explain well are fixed before."""
     tokens = replace_unknown(source, raw, diagnostics)
     tokens = cut_depth(source, tokens, diagnostics)

@@ -167,18 +167,18 @@ _FORMS: dict[type, Callable[[Any], tuple[str, int]]] = {
 # Statements
 
 
-def _indented(lines: Iterable[str]) -> list[str]:
+def _indent(lines: Iterable[str]) -> list[str]:
     return [f"{INDENT}{line}" if line else line for line in lines]
 
 
 def _block(block: ast.Block, remarks: Remarks) -> list[str]:
-    return _indented(
-        line for item in block.statements for line in _remarked(item, _statement(item, remarks),
+    return _indent(
+        line for item in block.statements for line in _with_remarks(item, _statement(item, remarks),
                                                                 remarks)
     )  # fmt: skip
 
 
-def _remarked(node: ast.Syntax, lines: list[str], remarks: Remarks) -> list[str]:
+def _with_remarks(node: ast.Syntax, lines: list[str], remarks: Remarks) -> list[str]:
     remark = remarks.get(node, "")
     if not remark or len(lines[-1]) + len(remark) + 4 > WIDTH:
         return lines
@@ -188,13 +188,13 @@ def _remarked(node: ast.Syntax, lines: list[str], remarks: Remarks) -> list[str]
 def _statement(node: Any, remarks: Remarks) -> list[str]:
     if isinstance(node, ast.For):
         names = ", ".join(item.text for item in (node.index, node.item) if item is not None)
-        return _braced(f"for {names} in {expression_text(node.iterable)}", node.body, remarks)
+        return _in_braces(f"for {names} in {expression_text(node.iterable)}", node.body, remarks)
     if isinstance(node, ast.If):
         return _choice(node, remarks)
     return [_SIMPLE[type(node)](node)]
 
 
-def _braced(heading: str, block: ast.Block, remarks: Remarks) -> list[str]:
+def _in_braces(heading: str, block: ast.Block, remarks: Remarks) -> list[str]:
     """One statement may stand on the line of the heading."""
     inner = _block(block, remarks)
     whole = f"{heading} {{ {inner[0].strip()} }}" if len(inner) == 1 else ""
@@ -302,7 +302,7 @@ def _value_param(node: ast.ValueParam) -> str:
 
 
 def _kind(kind: ast.Kind) -> str:
-    if isinstance(kind, ast.Choice):
+    if isinstance(kind, ast.OneOf):
         return " or ".join(map(expression_text, kind.options))
     return kind if isinstance(kind, str) else type_text(kind)
 
@@ -322,7 +322,7 @@ def _function(node: ast.Function, remarks: Remarks) -> list[str]:
     result = f" -> {type_text(node.result)}" if node.result is not None else ""
     averages = f" with {'.'.join(name.text for name in node.averages)}" if node.averages else ""
     heading = f"{word} {node.name.text}{given}{result}{averages}"
-    lines = _documented(node.doc)
+    lines = _with_docs(node.doc)
     if not isinstance(node.body, ast.Block):
         lines.append(f"{heading} = {expression_text(node.body)}")
     else:
@@ -342,7 +342,7 @@ def _optimizer(node: ast.Optimizer) -> list[str]:
     lines = [
         _setting(item) if isinstance(item, ast.Setting) else _group(item) for item in node.items
     ]
-    return [f"{heading} {{", *_indented(lines), "}"]
+    return [f"{heading} {{", *_indent(lines), "}"]
 
 
 def _group(node: Any) -> str:
@@ -358,10 +358,10 @@ def _layer(node: ast.Layer, remarks: Remarks) -> list[str]:
             lines.append("")
         lines += _item(member, remarks)
     heading = f"{word} {node.name.text}{_parameters(node.sizes, node.values)} {{"
-    return [*_documented(node.doc), heading, *_indented(lines), "}"]
+    return [*_with_docs(node.doc), heading, *_indent(lines), "}"]
 
 
-def _documented(doc: str) -> list[str]:
+def _with_docs(doc: str) -> list[str]:
     return [f"/// {line}".rstrip() for line in doc.splitlines()]
 
 

@@ -11,19 +11,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from wgcc.backends.wasm.encoding.encoder import I32
-from wgcc.backends.wasm.encoding.function import Function
-from wgcc.backends.wasm.encoding.hoist import hoist_constants
-from wgcc.backends.wasm.kernels.body import Body
+from wgcc.backends.wasm.encoding.decode import hoist_constants
+from wgcc.backends.wasm.encoding.instructions import I32
+from wgcc.backends.wasm.encoding.module import Function
+from wgcc.backends.wasm.kernels.body import Body, share
 from wgcc.backends.wasm.kernels.loops import WithEnv, rows_of
-from wgcc.backends.wasm.kernels.scopes import TooCostly
-from wgcc.backends.wasm.kernels.span import LANES, Span, fixed
-from wgcc.backends.wasm.kernels.things import Env, Held, Storage, Unvectorisable
-from wgcc.backends.wasm.kernels.threads import share
+from wgcc.backends.wasm.kernels.scopes import (
+    LANES,
+    Env,
+    Held,
+    Span,
+    Storage,
+    TooCostly,
+    Unvectorisable,
+    fixed,
+)
 from wgcc.backends.wasm.panels.attention import Layout, layout_of, write_attention
+from wgcc.backends.wasm.panels.micro_kernel import Tiling, tiling_of
 from wgcc.backends.wasm.panels.panels import write_product
-from wgcc.backends.wasm.panels.tiling import Tiling, tiling_of
 from wgcc.backends.wasm.wgsl.library import Library
+from wgcc.ir.dtypes import F16
 from wgcc.ir.index import Index, constant
 from wgcc.kernel.rewrite.substitute import fill
 from wgcc.kernel.tree import (
@@ -165,7 +172,7 @@ def _new_body(kernel: Kernel, name: str, program: Program, library: Library, env
 
 _KINDS = {
     "f32": "f32",
-    "f16": "f32",
+    F16: "f32",
     "u32": "u32",
     "i32": "i32",
     "atomic<u32>": "u32",

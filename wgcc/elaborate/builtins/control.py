@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.operators.arithmetic import elementwise
+from wgcc.elaborate.operators.broadcasting import TensorExpr
 from wgcc.elaborate.operators.operands import plain, with_lists
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given, as_sequence
@@ -127,10 +127,10 @@ def _between_layers(tracer: Tracer, start: Given, end: Given, weight: Given) -> 
         text = f"`lerp` needs layers with the same parameters and state: {problem}"
         raise Stop(tracer.report.error("WG0315", text, end.span))
     share = expect.checked(tracer, weight, "weight", ("f32",), rank=0)
-    return LayerContents(_mixed(tracer, first, second, share))
+    return LayerContents(_mix(tracer, first, second, share))
 
 
-def _mixed(
+def _mix(
     tracer: Tracer, first: Mapping[str, Tensor], second: Mapping[str, Tensor], weight: Tensor
 ) -> dict[str, Tensor]:
     """Whole numbers and bools have nothing in between: they are those of the second."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.reductions import SUMMABLE, arg_reduce
-from wgcc.elaborate.builtins.tensor_expr import TensorExpr, iota
 from wgcc.elaborate.operators import broadcasting
+from wgcc.elaborate.operators.broadcasting import TensorExpr, iota
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.dims import Dim, sizes_of
@@ -20,7 +20,7 @@ MOST_DRAWN = 2**24
 EXAMPLES = {"randint": "randint(0, 10, i32[2, 3])"}
 
 
-def _filled(name: str, number: int) -> BuiltinFunction:
+def _fill(name: str, number: int) -> BuiltinFunction:
     def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         dtype, dims = _type(tracer, name, args)
         tracer.check_size(TensorType(sizes_of(dims), dtype), type_text(dtype, dims), at)
@@ -341,8 +341,8 @@ def _check_ids(
 
 
 FUNCTIONS = (
-    _filled("zeros", 0),
-    _filled("ones", 1),
+    _fill("zeros", 0),
+    _fill("ones", 1),
     _filled_like("zeros_like", 0),
     _filled_like("ones_like", 1),
     BuiltinFunction("full_like", "x, value", full_like),

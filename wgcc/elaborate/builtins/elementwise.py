@@ -10,9 +10,8 @@ import math
 from collections.abc import Callable
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.operators.arithmetic import elementwise
-from wgcc.elaborate.operators.broadcasting import aligned
+from wgcc.elaborate.operators.broadcasting import TensorExpr, aligned
 from wgcc.elaborate.operators.operands import adapted, plain
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
@@ -121,7 +120,7 @@ def clamp(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
     values = [x.value, *(expect.given(args, name).value for name in limits)]
     if all(isinstance(value, (Dim, Number)) for value in values):
         for name in limits:
-            x = Given(_limited(x.value, expect.given(args, name).value, name == "low"), x.span)
+            x = Given(_limit(x.value, expect.given(args, name).value, name == "low"), x.span)
         return x.value
     for name in limits:
         limit = expect.given(args, name)
@@ -130,7 +129,7 @@ def clamp(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
     return x.value
 
 
-def _limited(value: AnyValue, limit: AnyValue, is_low: bool) -> AnyValue:
+def _limit(value: AnyValue, limit: AnyValue, is_low: bool) -> AnyValue:
     beyond = _order(value) < _order(limit) if is_low else _order(value) > _order(limit)
     return limit if beyond else value
 

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wgcc.elaborate.builtins import expect, patterns
-from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.operators.arithmetic import batched
-from wgcc.elaborate.operators.broadcasting import aligned
+from wgcc.elaborate.operators.broadcasting import TensorExpr, aligned
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
 from wgcc.elaborate.tracing.dims import Dim, product
@@ -137,7 +136,7 @@ def attention(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     _check(tracer, args, at, q, k, v)
     _check_sharing(tracer, args, q, k)
     stack = product(q.dims[:-3])
-    scale, queries = _scaled(tracer, args, q)
+    scale, queries = _scale(tracer, args, q)
     inputs = [_four_axes(x, stack) for x in (queries, TensorExpr(tracer, k), TensorExpr(tracer, v))]
     window = None if args["window"] is None else expect.whole(tracer, args, "window").size
     causal = expect.flag(tracer, args, "causal")
@@ -157,7 +156,7 @@ def _four_axes(x: TensorExpr, stack: Dim) -> Tensor:
     return x.cast("f32").reshape([stack, *x.dims[-3:]]).tensor
 
 
-def _scaled(tracer: Tracer, args: BoundArgs, q: Tensor) -> tuple[float, TensorExpr]:
+def _scale(tracer: Tracer, args: BoundArgs, q: Tensor) -> tuple[float, TensorExpr]:
     """A scale known now is part of the op; one known at run time is multiplied with q."""
     queries = TensorExpr(tracer, q)
     if args["scale"] is None:
@@ -169,7 +168,7 @@ def _scaled(tracer: Tracer, args: BoundArgs, q: Tensor) -> tuple[float, TensorEx
 
 
 def _mask(tracer: Tracer, args: BoundArgs, q: Tensor, k: Tensor, stack: Dim) -> Tensor:
-    """What is added to the scores; a mask of bools hides the keys where it is false."""
+    """The tensor that is added to the scores; a mask of bools hides the keys where it is false."""
     mask = expect.tensor(tracer, args, "mask", (*FLOATS, "bool"))
     dims = (*q.dims[:-1], k.dims[-2])
     scores = Tensor(q.value, dims)  # has the type of the scores, which are never stored
@@ -206,13 +205,13 @@ def _check(tracer: Tracer, args: BoundArgs, at: Span, q: Tensor, k: Tensor, v: T
     if not tracer.same_size(q.dims[-1], k.dims[-1], at, "attention"):
         sizes = f"{q.dims[-1].full} against {k.dims[-1].full}"
         text = f"attention: the head sizes of q and k differ, {sizes}"
-        raise Stop(_shown(tracer.report.error("WG0418", text, at), args, q=q, k=k))
+        raise Stop(_show(tracer.report.error("WG0418", text, at), args, q=q, k=k))
     if not _agree(tracer, k, v, 1, at):
         text = f"attention: k and v must have the same heads and rows, but they are {k} and {v}"
         raise Stop(tracer.report.error("WG0418", text, at))
     if not _agree(tracer, q, k, 3, at):
         text = f"attention: the leading axes of q and k differ, {q} and {k}"
-        raise Stop(_shown(tracer.report.error("WG0418", text, at), args, q=q, k=k))
+        raise Stop(_show(tracer.report.error("WG0418", text, at), args, q=q, k=k))
 
 
 def _agree(tracer: Tracer, a: Tensor, b: Tensor, without: int, at: Span) -> bool:
@@ -220,7 +219,7 @@ def _agree(tracer: Tracer, a: Tensor, b: Tensor, without: int, at: Span) -> bool
     return a.rank == b.rank and all(tracer.same_size(x, y, at, "attention") for x, y in pairs)
 
 
-def _shown(found: Diagnostic, args: BoundArgs, **tensors: Tensor) -> Diagnostic:
+def _show(found: Diagnostic, args: BoundArgs, **tensors: Tensor) -> Diagnostic:
     for name, x in tensors.items():
         found.also(args.span(name), str(x))
     return found

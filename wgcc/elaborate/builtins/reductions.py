@@ -8,9 +8,8 @@ from math import inf
 
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.shapes import joined
-from wgcc.elaborate.builtins.tensor_expr import TensorExpr, iota
 from wgcc.elaborate.operators import broadcasting
-from wgcc.elaborate.operators.broadcasting import aligned
+from wgcc.elaborate.operators.broadcasting import TensorExpr, aligned, iota
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
 from wgcc.elaborate.tracing.dims import Dim, product
@@ -270,10 +269,10 @@ def _largest(tracer: Tracer, x: Tensor, axis: int, k: Dim) -> Tensor:
     if rest:
         last = broadcasting.part(tracer, x, axis, parts * PART, Dim.literal(rest))
         least = k if k.size < rest else Dim.literal(rest)
-        found.append(_moved(tracer, _largest(tracer, last, axis, least), parts * PART))
+        found.append(_move(tracer, _largest(tracer, last, axis, least), parts * PART))
     candidates = joined(tracer, found, axis)
-    values = _taken(tracer, x, candidates, axis)
-    return _taken(tracer, candidates, _largest(tracer, values, axis, k), axis)
+    values = _take(tracer, x, candidates, axis)
+    return _take(tracer, candidates, _largest(tracer, values, axis, k), axis)
 
 
 def _largest_of_parts(tracer: Tracer, x: Tensor, axis: int, k: Dim, parts: int) -> Tensor:
@@ -287,16 +286,16 @@ def _largest_of_parts(tracer: Tracer, x: Tensor, axis: int, k: Dim, parts: int) 
     return (best + firsts).reshape([*before, Dim.literal(parts * k.size), *after]).tensor
 
 
-def _moved(tracer: Tracer, places: Tensor, by: int) -> Tensor:
+def _move(tracer: Tracer, places: Tensor, by: int) -> Tensor:
     return (TensorExpr(tracer, places) + by).tensor
 
 
-def _taken(tracer: Tracer, x: Tensor, places: Tensor, axis: int) -> Tensor:
+def _take(tracer: Tracer, x: Tensor, places: Tensor, axis: int) -> Tensor:
     return tracer.emit("take_along", x, places, dims=places.dims, dtype=x.dtype, axis=axis)
 
 
 def _with_values(tracer: Tracer, x: Tensor, places: Tensor, axis: int) -> TupleValue:
-    return TupleValue((_taken(tracer, x, places, axis), places))
+    return TupleValue((_take(tracer, x, places, axis), places))
 
 
 FUNCTIONS = (

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.index_ranges.input_ranges import (
     Lookup,
     intervals_so_far,
@@ -20,6 +19,7 @@ from wgcc.elaborate.index_ranges.input_ranges import (
 )
 from wgcc.elaborate.index_ranges.preimages import Allowed
 from wgcc.elaborate.operators import broadcasting
+from wgcc.elaborate.operators.broadcasting import TensorExpr
 from wgcc.elaborate.operators.operands import CALLABLE
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import (
@@ -103,9 +103,9 @@ def check_state(
     declared: Span | None,
 ) -> list[Tensor]:
     """The tensors of the next state, which has the type of the last one."""
-    found = list(_matched(tracer, before, after, iter(carried), at))
+    found = list(_match(tracer, before, after, iter(carried), at))
     if len(found) != len(carried) or not all(map(_same_type, carried, found)):
-        changed = _changed(tracer, rebuilt(before, iter(carried)), after, at)
+        changed = _difference(tracer, rebuilt(before, iter(carried)), after, at)
         raise Stop(_with_body(changed, declared))
     for old, new in zip(carried, found, strict=True):
         for want, have in zip(old.dims, new.dims, strict=True):
@@ -113,7 +113,7 @@ def check_state(
     return found
 
 
-def _matched(
+def _match(
     tracer: Tracer, before: AnyValue, after: AnyValue, carried: Iterator[Tensor], at: Span
 ) -> Iterator[Tensor]:
     """The tensors of `after`, as far as it has the form of `before`."""
@@ -121,7 +121,7 @@ def _matched(
         given = parts(after) or ()
         if len(given) == len(items):
             for old_item, new_item in zip(items, given, strict=True):
-                yield from _matched(tracer, old_item, new_item, carried, at)
+                yield from _match(tracer, old_item, new_item, carried, at)
         return
     old = next(carried)
     if isinstance(after, (Number, Dim, BoolValue)):
@@ -138,7 +138,7 @@ def _same_type(old: Tensor, new: Tensor) -> bool:
     )
 
 
-def _changed(tracer: Tracer, before: AnyValue, after: AnyValue, at: Span) -> Diagnostic:
+def _difference(tracer: Tracer, before: AnyValue, after: AnyValue, at: Span) -> Diagnostic:
     text = f"the state of `scan` is {shown(before)}, but a round makes it {shown(after)}"
     problem = tracer.report.error("WG0317", text, at)
     return problem.help("every round gets the state of the last one, so its type must not change")
@@ -195,7 +195,7 @@ class _Scan:
             self.tracer.trace = outer
             self.tracer.here = self.at
         finals, stacks = self._emit(after, outputs)
-        ys = iter([self._moved(stack) for stack in stacks])
+        ys = iter([self._move(stack) for stack in stacks])
         return TupleValue((rebuilt(self.state, iter(finals)), rebuilt(form, ys)))
 
     def _body(self) -> AnyValue:
@@ -290,7 +290,9 @@ class _Scan:
         body, starts, captured = trace.finish_round([tensor.value for tensor in after], named)
         written = trace.written.values()
         stored = [Tensor(value, ref.dims) for value, ref in zip(starts, written, strict=True)]
-        body, flags = self._checked(body, [*(init.value for init in self.inits), *starts], captured)
+        body, flags = self._add_checks(
+            body, [*(init.value for init in self.inits), *starts], captured
+        )
         carries = [*self.inits, *stored, *flags]
         types = [(tensor.dims, tensor.dtype) for tensor in carries]
         types += [((self.over.rounds, *tensor.dims), tensor.dtype) for tensor in outputs]
@@ -305,7 +307,7 @@ class _Scan:
         self._report_flags(results[count + len(stored) : len(carries)])
         return results[:count], results[len(carries) :]
 
-    def _checked(
+    def _add_checks(
         self, body: Graph, starts: Sequence[Value], captured: Sequence[Value]
     ) -> tuple[Graph, list[Tensor]]:
         """The body with carries for lookups that each round checks, and what those start with."""
@@ -329,7 +331,7 @@ class _Scan:
                 Lookup(flag.value, Allowed(0, 0), lookup.what, lookup.span, shown=reported)
             )
 
-    def _moved(self, stack: Tensor) -> Tensor:
+    def _move(self, stack: Tensor) -> Tensor:
         """The rounds at the axis where those of `xs` are, or at the last one."""
         place = min(self.axis, stack.rank - 1)
         order = [*range(1, place + 1), 0, *range(place + 1, stack.rank)]

@@ -4,8 +4,8 @@ and those that repeat, reverse, move or drop elements: `expand tile flip roll tr
 from __future__ import annotations
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.builtins.tensor_expr import TensorExpr, iota
 from wgcc.elaborate.operators import broadcasting
+from wgcc.elaborate.operators.broadcasting import TensorExpr, iota
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
 from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, product, shape_text, sizes_note
@@ -232,11 +232,11 @@ def expand(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     if new < 0:
         text = f"`expand` keeps all axes: {x} has {expect.plural_axes(x.rank)}"
         raise Stop(tracer.report.error("WG0415", text, args.span("shape")))
-    dims = [_expanded(tracer, args, x, number - new, dim) for number, dim in enumerate(wanted)]
+    dims = [_new_size(tracer, args, x, number - new, dim) for number, dim in enumerate(wanted)]
     return tracer.broadcast(x, dims)
 
 
-def _expanded(tracer: Tracer, args: BoundArgs, x: Tensor, axis: int, wanted: Dim) -> Dim:
+def _new_size(tracer: Tracer, args: BoundArgs, x: Tensor, axis: int, wanted: Dim) -> Dim:
     """-1 keeps the size of an axis."""
     have, at = x.dims[axis] if axis >= 0 else None, args.span("shape")
     if wanted.is_literal and wanted.size == -1:
@@ -281,14 +281,14 @@ def roll(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     if args["axis"] is None:
         flat = broadcasting.reshape(tracer, x, [product(x.dims)])
         (shift,) = _shifts(tracer, args, 1)
-        return broadcasting.reshape(tracer, _rolled(tracer, flat, 0, shift), x.dims)
+        return broadcasting.reshape(tracer, _roll(tracer, flat, 0, shift), x.dims)
     axes = _axes_as_given(tracer, args, x)
     for axis, shift in zip(axes, _shifts(tracer, args, len(axes)), strict=True):
-        x = _rolled(tracer, x, axis, shift)
+        x = _roll(tracer, x, axis, shift)
     return x
 
 
-def _rolled(tracer: Tracer, x: Tensor, axis: int, shift: Dim) -> Tensor:
+def _roll(tracer: Tracer, x: Tensor, axis: int, shift: Dim) -> Tensor:
     by = shift.size % x.dims[axis].size
     if by == 0:
         return x

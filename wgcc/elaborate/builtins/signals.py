@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.shapes import joined
-from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.builtins.windows import new_size
 from wgcc.elaborate.operators import broadcasting
+from wgcc.elaborate.operators.broadcasting import TensorExpr
 from wgcc.elaborate.operators.operands import as_scalar
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
@@ -41,7 +41,7 @@ def pad(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         raise Stop(tracer.report.error("WG0503", text, args.span("value")))
     for axis, width in widths.items():
         _check_width(tracer, args, mode, x.dims[axis], width)
-        x = _extended(tracer, x, axis, width, _SIDES[mode])
+        x = _extend(tracer, x, axis, width, _SIDES[mode])
     return x
 
 
@@ -88,7 +88,7 @@ def _check_width(
         raise Stop(tracer.report.error("WG0503", text, args.span("width")))
 
 
-def _extended(tracer: Tracer, x: Tensor, axis: int, width: tuple[Dim, Dim], side: Side) -> Tensor:
+def _extend(tracer: Tracer, x: Tensor, axis: int, width: tuple[Dim, Dim], side: Side) -> Tensor:
     before, after = width
     parts = [side(tracer, x, axis, before, True)] if before.size else []
     parts.append(x)
@@ -96,26 +96,26 @@ def _extended(tracer: Tracer, x: Tensor, axis: int, width: tuple[Dim, Dim], side
     return joined(tracer, parts, axis)
 
 
-def _reflected(tracer: Tracer, x: Tensor, axis: int, width: Dim, before: bool) -> Tensor:
+def _reflect(tracer: Tracer, x: Tensor, axis: int, width: Dim, before: bool) -> Tensor:
     """The mirror image, without the element at the edge."""
     start = 1 if before else x.dims[axis].size - 1 - width.size
     return broadcasting.flip(tracer, broadcasting.part(tracer, x, axis, start, width), [axis])
 
 
-def _replicated(tracer: Tracer, x: Tensor, axis: int, width: Dim, before: bool) -> Tensor:
+def _replicate(tracer: Tracer, x: Tensor, axis: int, width: Dim, before: bool) -> Tensor:
     edge = broadcasting.part(tracer, x, axis, 0 if before else x.dims[axis].size - 1, ONE)
     return tracer.broadcast(edge, [*x.dims[:axis], width, *x.dims[axis + 1 :]])
 
 
-def _wrapped(tracer: Tracer, x: Tensor, axis: int, width: Dim, before: bool) -> Tensor:
+def _wrap(tracer: Tracer, x: Tensor, axis: int, width: Dim, before: bool) -> Tensor:
     start = x.dims[axis].size - width.size if before else 0
     return broadcasting.part(tracer, x, axis, start, width)
 
 
 _SIDES: dict[str, Side] = {
-    "reflect": _reflected,
-    "replicate": _replicated,
-    "circular": _wrapped,
+    "reflect": _reflect,
+    "replicate": _replicate,
+    "circular": _wrap,
 }
 
 
@@ -252,7 +252,7 @@ def irfft(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     whole = max(2 * (half - 1), 1)
     _check_size(tracer, Dim.literal(whole), at)
     if whole > 2:
-        re, im = (_mirrored(tracer, part, axis) for part in parts)
+        re, im = (_mirror(tracer, part, axis) for part in parts)
         conjugate = (re, (-TensorExpr(tracer, im)).tensor)
         parts = [joined(tracer, list(both), axis) for both in zip(parts, conjugate, strict=True)]
     return _inverse(tracer, parts, axis)[0]
@@ -301,7 +301,7 @@ def _inverse(tracer: Tracer, parts: list[Tensor], axis: int) -> list[Tensor]:
     return [(TensorExpr(tracer, part) * scale).tensor for part in found]
 
 
-def _mirrored(tracer: Tracer, x: Tensor, axis: int) -> Tensor:
+def _mirror(tracer: Tracer, x: Tensor, axis: int) -> Tensor:
     """All but the first and the last, backwards."""
     inner = broadcasting.part(tracer, x, axis, 1, x.dims[axis] - Dim.literal(2))
     return broadcasting.flip(tracer, inner, [axis])

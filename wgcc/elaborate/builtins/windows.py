@@ -10,7 +10,7 @@ from math import prod
 from typing import Any
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.builtins.tensor_expr import TensorExpr
+from wgcc.elaborate.operators.broadcasting import TensorExpr
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, product, sizes_of

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.builtins.loss_inputs import warn_of_inputs
+from wgcc.elaborate.builtins.losses import warn_of_inputs
 from wgcc.elaborate.tracing.arguments import Arguments, BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import BUILT_IN, AnyValue

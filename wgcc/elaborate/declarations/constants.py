@@ -1,4 +1,4 @@
-"""What is known at compile time: dims, constants, conditions and assertions, warnings about
+"""Values known at compile time: dims, constants, conditions and assertions, warnings about
 sizes, and initial values of parameters and state (a distribution, a number, or a constant
 tensor)."""
 
@@ -47,7 +47,7 @@ def declare_dim(context: Context, decl: ast.DimDecl, given: float | None = None)
         problem = report.error("WG0205", f"dim `{name}` has no value", decl.name)
         problem.help(f"give it one here, or build with `--set {name}=...`")
         return FAILED
-    value = _literal(given) if given is not None else _written(context, decl)
+    value = _literal(given) if given is not None else _dim_value(context, decl)
     if isinstance(value, Failed):
         return FAILED
     at = decl.name if decl.value is None or given is not None else decl.value
@@ -129,7 +129,7 @@ def report_failed_assertion(context: Context, node: ast.Assert) -> Diagnostic:
     return found.note(f"here {sizes}") if sizes else found
 
 
-def _written(context: Context, decl: ast.DimDecl) -> AnyValue:
+def _dim_value(context: Context, decl: ast.DimDecl) -> AnyValue:
     return context.read(context.value(decl.value)) if decl.value is not None else FAILED
 
 
@@ -244,11 +244,11 @@ def value_init(context: Context, expr: ast.Expr, dtype: str, dims: tuple[Dim, ..
         if isinstance(value, (Dim, Number, BoolValue)):
             return Init("value", values=(float(_number(value)),))
         return Init(
-            "value", values=() if context.generic else _computed(context, trace, tensor, expr)
+            "value", values=() if context.generic else _compute(context, trace, tensor, expr)
         )
 
 
-def _computed(
+def _compute(
     context: Context, trace: TracedGraph, tensor: Tensor, expr: ast.Expr
 ) -> tuple[float, ...]:
     if trace.params or trace.state:
@@ -294,11 +294,11 @@ def _distribution(context: Context, expr: ast.Expr, dtype: str, dims: tuple[Dim,
         text = f"`orthogonal` needs at least two axes, but this has {len(dims)}"
         raise Stop(context.report.error("WG0415", text, expr))
     arguments = expr.arguments if isinstance(expr, ast.Call) else ()
-    return _drawn(named.text, _settings(context, named.text, arguments, expr.span))
+    return _plan_distribution(named.text, _settings(context, named.text, arguments, expr.span))
 
 
-def _drawn(name: str, settings: dict[str, float]) -> Init:
-    """What a plan says. Its own `kaiming_uniform` has the slope √5; others are plain bounds."""
+def _plan_distribution(name: str, settings: dict[str, float]) -> Init:
+    """A plan's own `kaiming_uniform` has the slope √5; others are plain bounds."""
     if name != "kaiming_uniform":
         return Init(name, settings)
     # The gain of a leaky ReLU of slope a is √(2 / (1 + a²)); a uniform number within b has the

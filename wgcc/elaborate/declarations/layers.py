@@ -293,10 +293,10 @@ class _Members:
         for replacement in context.parts.replacements:
             if fnmatchcase(path, replacement.pattern):
                 replacement.matched = True
-                return self._replaced(layer, replacement, path, member.remat)
+                return self._replacement(layer, replacement, path, member.remat)
         return instantiate(context, layer, path, frozen, constructor.span, member.remat)
 
-    def _replaced(
+    def _replacement(
         self, old: LayerType, replacement: LayerReplacement, path: str, remat: bool
     ) -> AnyValue:
         """Keeps sizes and options of the old layer; `frozen` is as the new layer declares it."""

@@ -129,7 +129,7 @@ def put_setting(
         settings.put(name, _dynamic(context, name, value, at))
     else:
         kind = OPTIMIZERS[optimizer.node.kind.text]
-        settings.put(name, _known(context, name, kind, value, at))
+        settings.put(name, _known_setting(context, name, kind, value, at))
 
 
 def step_state(optimizer: OptimizerValue) -> StateRef:
@@ -179,7 +179,9 @@ def _dynamic(context: Context, name: str, value: Tensor, at: Place) -> Tensor:
     return context.cast(value, "f32")
 
 
-def _known(context: Context, name: str, kind: OptimizerKind, value: AnyValue, at: Place) -> Chosen:
+def _known_setting(
+    context: Context, name: str, kind: OptimizerKind, value: AnyValue, at: Place
+) -> Chosen:
     setting = kind.setting(name)
     form = setting.form
     if form == "bool":

@@ -38,15 +38,9 @@ from wgcc.elaborate.tracing.values import (
     type_text,
 )
 from wgcc.errors import Diagnostic, Span
+from wgcc.ir.dtypes import OTHER_NAMES
 from wgcc.ir.graph import DTYPES, FLOATS, INTEGERS, TensorType
 from wgcc.syntax import ast
-
-FOREIGN_DTYPES = {
-    "float": "f32", "float32": "f32", "double": "f32", "float64": "f32", "half": "f16",
-    "float16": "f16", "int": "i32", "int32": "i32", "long": "i32", "int64": "i32",
-    "int8": "i8", "uint8": "u8", "byte": "u8", "boolean": "bool",
-}  # fmt: skip
-
 
 # A type of arguments: f32 or f16, the same for all of one call.
 ANY_FLOAT = "float"
@@ -72,9 +66,9 @@ def dtype_of(context: Context, name: ast.Identifier) -> str:
     scope = context.scope
     aliases = (n for n in scope.visible() if isinstance(scope.find(n), DtypeValue))
     problem = context.report.unknown("WG0203", "type", name.text, chain(DTYPES, aliases), name)
-    if name.text in FOREIGN_DTYPES:
+    if name.text in OTHER_NAMES:
         problem.helps.clear()
-        problem.help(f"write `{FOREIGN_DTYPES[name.text]}`", (name.span, FOREIGN_DTYPES[name.text]))
+        problem.help(f"write `{OTHER_NAMES[name.text]}`", (name.span, OTHER_NAMES[name.text]))
     raise Stop(problem)
 
 
@@ -119,7 +113,7 @@ def coerce(
     what: str,
 ) -> AnyValue:
     """A compile-time value as the option or constant `what` of this kind."""
-    if isinstance(kind, ast.Choice):
+    if isinstance(kind, ast.OneOf):
         options = [option.value for option in kind.options]
         return one_of(context.report, value, options, what, place(at))
     if isinstance(kind, ast.TupleType):
@@ -153,7 +147,7 @@ def match_argument(
 ) -> AnyValue:
     """`value` as the argument `parameter`; binds sizes into the current scope."""
     kind, what = parameter.kind, f"argument `{parameter.name.text}` of `{signature.name}`"
-    if isinstance(kind, (str, ast.Choice)):
+    if isinstance(kind, (str, ast.OneOf)):
         # A function can be given a layer itself, beside its type: it is called like a function.
         is_layer = isinstance(value, LayerValue) and kind != "dim"
         return value if is_layer else coerce(context, value, kind, at, what)
@@ -253,7 +247,7 @@ def _match_dims(
     at: Span,
     what: str,
 ) -> tuple[str, tuple[Dim, ...]]:
-    """What is wrong with the axes (empty if nothing), and their dims inside the function."""
+    """The problem with the axes (empty if nothing), and their dims inside the function."""
     fixed = [item for item in kind.dims if not isinstance(item, ast.Rest)]
     has_rest = len(fixed) < len(kind.dims)
     extra = value.rank - len(fixed)
@@ -309,7 +303,7 @@ def _match_axis(
 
 
 def _declared_at(context: Context, signature: Signature, kind: ast.TypeExpr) -> tuple[Span, str]:
-    """Where to show what is expected: for the library, the user's line that creates the layer."""
+    """The place that shows what is expected: the user's line that creates a library's layer."""
     layer, library = signature.layer, context.report.library
     if layer is None or kind.span.source not in library or layer.span.source in library:
         return kind.span, "declared here"

@@ -43,12 +43,12 @@ class RematRegion:
         scope = self.context.scope
         for parameter in function.node.values:
             name = parameter.name.text
-            scope.bind(name, self._marked(scope.names[name], is_end=False))
+            scope.bind(name, self._mark(scope.names[name], is_end=False))
 
     def results(self, value: AnyValue) -> AnyValue:
-        return self._marked(value, is_end=True)
+        return self._mark(value, is_end=True)
 
-    def _marked(self, value: AnyValue, is_end: bool) -> AnyValue:
+    def _mark(self, value: AnyValue, is_end: bool) -> AnyValue:
         if self.number is None:
             return value
         if isinstance(value, Tensor):
@@ -61,9 +61,9 @@ class RematRegion:
                 is_end=is_end,
             )
         if isinstance(value, TupleValue):
-            return TupleValue(tuple(self._marked(item, is_end) for item in value.items))
+            return TupleValue(tuple(self._mark(item, is_end) for item in value.items))
         if isinstance(value, ListValue):
-            return ListValue(tuple(self._marked(item, is_end) for item in value.items))
+            return ListValue(tuple(self._mark(item, is_end) for item in value.items))
         return value
 
 
@@ -96,7 +96,7 @@ class CustomGradient:
         self.floats = [
             leaf
             for p in parameters
-            if not isinstance(p.kind, (str, ast.Choice))
+            if not isinstance(p.kind, (str, ast.OneOf))
             for leaf in _float_leaves(context, p.kind, self.arguments[p.name.text])
         ]
         self.first_node = len(context.trace.builder.nodes)
@@ -153,11 +153,11 @@ class CustomGradient:
             error = context.report.error("WG0316", text, returned.at)
             raise Stop(error.help("return one gradient for each, in order; `0.0` for none"))
         return [
-            self._fitted(item, leaf, returned.at)
+            self._fit(item, leaf, returned.at)
             for item, leaf in zip(found, self.floats, strict=True)
         ]
 
-    def _fitted(self, item: AnyValue, leaf: AnyValue, at: Span) -> Tensor:
+    def _fit(self, item: AnyValue, leaf: AnyValue, at: Span) -> Tensor:
         dims, dtype = (leaf.dims, leaf.dtype) if isinstance(leaf, Tensor) else ((), "f32")
         return self.context.fit(self.context.read(item), dtype, dims, at)
 

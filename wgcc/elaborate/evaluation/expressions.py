@@ -121,10 +121,10 @@ def _operation(context: Context, node: ast.Binary, left: Given, right: Given) ->
     if isinstance(left.value, Dim) and isinstance(right.value, Dim):
         context.budget.step(node, context.generic, left.value.work_with(right.value))
     value = arithmetic.binary(context, node.op, left, right, node.op_span, node.span)
-    return _bounded(context, value, node) if isinstance(value, Dim) else value
+    return _check_bounds(context, value, node) if isinstance(value, Dim) else value
 
 
-def _bounded(context: Context, value: Dim, at: ast.Expr) -> Dim:
+def _check_bounds(context: Context, value: Dim, at: ast.Expr) -> Dim:
     if abs(value.size) > LARGEST_WHOLE and not value.generic:
         text = f"this whole number is beyond {LARGEST_WHOLE}"
         raise Stop(context.report.error("WG0504", text, at))
@@ -202,7 +202,7 @@ def _broken(context: Context, node: ast.Broken) -> AnyValue:
 
 _RULES: dict[type, Callable[[Context, Any], AnyValue]] = {
     ast.Name: _name,
-    ast.Int: lambda context, node: _bounded(context, Dim.literal(node.value), node),
+    ast.Int: lambda context, node: _check_bounds(context, Dim.literal(node.value), node),
     ast.Float: lambda context, node: Number(node.value),
     ast.String: lambda context, node: Text(node.value, node.span),
     ast.Bool: lambda context, node: BoolValue(node.value),
@@ -246,7 +246,7 @@ def call(context: Context, function: AnyValue, arguments: Arguments, at: Span) -
 
 
 def callable_member(context: Context, node: ast.Call) -> tuple[AnyValue, Given | None]:
-    """What is called, and the first argument in `x.f(a)`.
+    """The function that is called, and the first argument in `x.f(a)`.
 
     That is `f(x, a)` for a tensor `x`; of a list there is only `list.append(item)`.
     """

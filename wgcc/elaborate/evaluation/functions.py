@@ -95,7 +95,7 @@ def match_results(
 def _result_fields(
     name: str, result: ast.TypeExpr | ast.TupleType
 ) -> Sequence[tuple[str, ast.TypeExpr | ast.TupleType]]:
-    """What each result is called in messages, and its type."""
+    """The name of each result in messages, and its type."""
     plain = f"the result of `{name}`"
     if isinstance(result, ast.TypeExpr):
         return [(plain, result)]

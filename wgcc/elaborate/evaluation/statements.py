@@ -93,10 +93,10 @@ def _bind(context: Context, node: ast.Bind) -> None:
         if isinstance(value, TupleValue) and not value.items:
             raise Stop(context.report.error("WG0309", "this call returns nothing", at))
         if node.type is not None and isinstance(only, ast.Name):
-            value = _checked(context, only.text, node.type, value, at)
+            value = _check_type(context, only.text, node.type, value, at)
         _assign(context, only, value)
         return
-    items = values if len(values) > 1 else _unpacked(context, targets, values[0], node.values[0])
+    items = values if len(values) > 1 else _unpack(context, targets, values[0], node.values[0])
     if len(items) != len(targets):
         text = f"{len(targets)} names on the left, but {len(items)} values on the right"
         raise Stop(_parts_for_sizes(context.report.error("WG0302", text, at), node))
@@ -133,7 +133,7 @@ def _assign(context: Context, target: ast.Expr, value: AnyValue) -> None:
         _assign(context, name, item)
 
 
-def _unpacked(
+def _unpack(
     context: Context, targets: Sequence[ast.Expr], value: AnyValue, node: ast.Expr
 ) -> Sequence[AnyValue]:
     if isinstance(value, (TupleValue, ListValue)):
@@ -174,7 +174,7 @@ def _check_target(context: Context, target: ast.Expr) -> None:
         raise Stop(problem.help("use another name for the local value"))
 
 
-def _checked(
+def _check_type(
     context: Context, name: str, type_: ast.TypeExpr, value: AnyValue, at: Place
 ) -> AnyValue:
     """`name: type = value`."""

@@ -6,8 +6,7 @@ A rule turns a call with PyTorch's arguments into code with the user's own names
 from __future__ import annotations
 
 from wgcc.elaborate.from_pytorch.calls import Counterpart
-from wgcc.elaborate.from_pytorch.functions import FUNCTIONS
-from wgcc.elaborate.from_pytorch.layers import LAYERS, OPTIMIZERS, SCHEDULES
+from wgcc.elaborate.from_pytorch.names import FUNCTIONS, LAYERS, OPTIMIZERS, SCHEDULES
 
 # Prefixes of names in Python: `torch.cat`, `nn.functional.relu`, `F.relu`, `np.exp`.
 PREFIXES = (
@@ -16,7 +15,7 @@ PREFIXES = (
 
 
 def counterpart(name: str) -> Counterpart | None:
-    """What to write for a function, layer, optimizer or schedule, if it is listed."""
+    """The counterpart of a function, layer, optimizer or schedule, if it is listed."""
     for table in (FUNCTIONS, LAYERS, OPTIMIZERS, SCHEDULES):
         if name in table:
             return table[name]

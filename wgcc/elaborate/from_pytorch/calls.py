@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +21,7 @@ IGNORED = (
 _PYTHON_WORDS = {"True": "true", "False": "false"}
 _NUMBER = re.compile(r"[0-9][0-9_]*(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _ATOM = re.compile(r"[\w.]*")
+_PARAMETER = re.compile(r"(?P<name>\*?\w*)(\[(?P<axes>\d\+?)\])?(:(?P<value>[-\w]+))?")
 
 
 @dataclass(frozen=True)
@@ -79,17 +80,24 @@ def bind(parameters: str, call: PytorchCall) -> dict[str, PytorchArgument] | Non
 
     `"input, dim=0, *, keepdim="`: a parameter with `=` may be missing, with the text behind it as
     its default, if there is one. After `*` they are given by name. `*dims` takes all that are left,
-    or those of one list, as `items`.
+    or those of one list, as `items`. `p:2` must be 2, and is not among the results; `x[1]` must be
+    a tensor with one axis, `x[1+]` with one or more.
     """
     named = {key: value for key, value in call.named.items() if key not in IGNORED}
     left = list(call.positional)
     bound: dict[str, PytorchArgument] = {}
     by_position = True
+    conditions: dict[str, re.Match[str]] = {}
     for part in filter(None, map(str.strip, parameters.split(","))):
-        name, has_default, default = part.partition("=")
+        head, has_default, default = part.partition("=")
+        parsed = _PARAMETER.fullmatch(head)
+        assert parsed is not None
+        name = parsed["name"]
+        conditions[name] = parsed
         if name == "*":
             by_position = False
         elif name.startswith("*"):
+            conditions[name[1:]] = parsed
             bound[name[1:]], left = _rest(left, named.pop(name[1:], None)), []
         elif left and by_position:
             bound[name] = left.pop(0)
@@ -99,7 +107,21 @@ def bind(parameters: str, call: PytorchCall) -> dict[str, PytorchArgument] | Non
             return None
         elif default:
             bound[name] = PytorchArgument(default, number=_number(default))
-    return None if left or named else _in_our_words(bound)
+    if left or named or not all(_fits(value, conditions[name]) for name, value in bound.items()):
+        return None
+    kept = {name: value for name, value in bound.items() if not conditions[name]["value"]}
+    return _in_our_words(kept)
+
+
+def _fits(argument: PytorchArgument, condition: re.Match[str]) -> bool:
+    value, axes = condition["value"], condition["axes"]
+    if value:
+        number = argument.number is not None and argument.number == _number(value)
+        return number or argument.text.strip("\"'").lower() == value.lower()
+    if not axes:
+        return True
+    least, rank = int(axes.rstrip("+")), argument.rank
+    return rank is not None and (rank == least or (axes.endswith("+") and rank > least))
 
 
 def _rest(left: list[PytorchArgument], given: PytorchArgument | None) -> PytorchArgument:
@@ -127,18 +149,19 @@ def _in_our_words(bound: dict[str, PytorchArgument]) -> dict[str, PytorchArgumen
 _PLACE = re.compile(r"\{(\w+)\}")
 _OPTIONAL = re.compile(r"<<(.*?)>>")
 # A place between these needs no parentheses: brackets, commas, and `=` of a named argument.
-_OPENING, _CLOSING = re.compile(r"(^|[(\[]|, |\w = )$"), (")", "]", ",", "")
+_OPENING, _CLOSING = re.compile(r"(^|[(\[]|, |\w = | step )$"), (")", "]", ",", "")
 
 Build = Callable[[Bound], str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Counterpart:
-    """What to write for a name of PyTorch with these `parameters` (see `bind`).
+    """The code for a name of PyTorch with these `parameters` (see `bind`).
 
     `form` has places for arguments, `{input}`, and parts that are there only with their arguments,
-    `<<, axis = {dim}>>`. `build` writes what a form cannot. Without `form` and `build`, `remark`
-    says what to do; `missing` explains the form to one whose call cannot be translated.
+    `<<, axis = {dim}>>`. `cases` are parameters and forms, of which the first that fits is taken;
+    `build` writes what a form cannot. Without `form` and `build`, `remark` says what to do;
+    `missing` explains the form to one whose call cannot be translated.
     """
 
     parameters: str = ""
@@ -146,13 +169,17 @@ class Counterpart:
     remark: str = ""
     build: Build | None = None
     missing: str = ""
+    cases: tuple[tuple[str, str], ...] = ()
 
     def code(self, call: PytorchCall) -> str | None:
-        """What to write for this call; None if that is not known for its arguments."""
-        bound = bind(self.parameters, call)
-        if bound is None or not (self.form or self.build):
-            return None
-        return self.build(bound) if self.build is not None else filled(self.form, bound)
+        """The code for this call; None if that is not known for its arguments."""
+        if self.build is not None:
+            bound = bind(self.parameters, call)
+            return self.build(bound) if bound is not None else None
+        forms = self.cases or ((self.parameters, self.form),)
+        pairs = ((bind(parameters, call), form) for parameters, form in forms if form)
+        codes = (filled(form, bound) for bound, form in pairs if bound is not None)
+        return next((code for code in codes if code is not None), None)
 
     @property
     def general(self) -> str:
@@ -177,10 +204,10 @@ def filled(form: str, bound: Bound) -> str | None:
     places = _PLACE.findall(kept)
     if set(places) != set(bound):
         return None
-    return _PLACE.sub(lambda match: _placed(match, bound[match[1]]), kept)
+    return _PLACE.sub(lambda match: _place(match, bound[match[1]]), kept)
 
 
-def _placed(match: re.Match[str], argument: PytorchArgument) -> str:
+def _place(match: re.Match[str], argument: PytorchArgument) -> str:
     before, after = match.string[: match.start()], match.string[match.end() :]
     alone = _OPENING.search(before) is not None and after[:1] in _CLOSING
     return argument.text if alone else argument.group
@@ -188,17 +215,22 @@ def _placed(match: re.Match[str], argument: PytorchArgument) -> str:
 
 def read(section: str, builders: dict[str, Build] | None = None) -> dict[str, Counterpart]:
     """The lines of a section of `hints.txt`, which says what they mean."""
-    counterparts = {}
+    counterparts: dict[str, Counterpart] = {}
     for line in _sections()[section]:
         head, _, rest = line.partition(" = ")
-        name, _, parameters = head.partition("(")
+        name, _, parameters = head.removesuffix(")").partition("(")
+        name = name.strip()
+        if name == "|":
+            known = next(reversed(counterparts))
+            cases = (*counterparts[known].cases, (parameters, rest))
+            counterparts[known] = replace(counterparts[known], cases=cases)
+            continue
         rest, _, missing = rest.partition(" ;; ")
         form, _, remark = rest.partition(" ; ")
         if form.startswith("- "):
             form, remark = "", form.removeprefix("- ")
-        build = (builders or {}).get(name.strip())
-        parameters = parameters.removesuffix(")")
-        counterparts[name.strip()] = Counterpart(
+        build = (builders or {}).get(name)
+        counterparts[name] = Counterpart(
             parameters, form.strip(), remark.strip(), build, missing.strip()
         )
     return counterparts

@@ -13,7 +13,7 @@ def permute(bound: Bound) -> str | None:
     x = bound["input"]
     if not order or (x.rank is not None and x.rank != len(order)):
         return None
-    return _rearranged(x, [axis % len(order) for axis in order])
+    return _rearrange(x, [axis % len(order) for axis in order])
 
 
 def movedim(bound: Bound) -> str | None:
@@ -24,10 +24,10 @@ def movedim(bound: Bound) -> str | None:
     moved = {place % rank: source % rank for place, source in zip(places, sources, strict=True)}
     others = (axis for axis in range(rank) if axis not in moved.values())
     order = [moved[place] if place in moved else next(others) for place in range(rank)]
-    return _rearranged(x, order)
+    return _rearrange(x, order)
 
 
-def _rearranged(x: PytorchArgument, order: list[int]) -> str | None:
+def _rearrange(x: PytorchArgument, order: list[int]) -> str | None:
     """The axes are called as their sizes are, if those are names of their own."""
     if sorted(order) != list(range(len(order))):
         return None
@@ -36,11 +36,6 @@ def _rearranged(x: PytorchArgument, order: list[int]) -> str | None:
         names = list(string.ascii_lowercase[: len(order)])
     before, after = " ".join(names), " ".join(names[axis] for axis in order)
     return f'rearrange({x.text}, "{before} -> {after}")'
-
-
-def t(bound: Bound) -> str:
-    x = bound["input"]
-    return x.text if x.rank == 1 else f"transpose({x.text})"
 
 
 def view(bound: Bound) -> str | None:
@@ -85,7 +80,7 @@ def squeeze(bound: Bound) -> str | None:
         return None
     gone = {axis % len(x.lengths) for axis in chosen}
     index = ["0" if n in gone and x.lengths[n] == 1 else ":" for n in range(len(x.lengths))]
-    return _indexed(x, index)
+    return _index(x, index)
 
 
 def unsqueeze(bound: Bound) -> str | None:
@@ -191,14 +186,6 @@ def scatter(bound: Bound) -> str | None:
     return f"where({added(one)} > 0.0, {new}, {x.text})"
 
 
-def bincount(bound: Bound) -> str | None:
-    if "minlength" not in bound:
-        return None
-    x = bound["input"].text
-    counted = bound["weights"].text if "weights" in bound else f"ones_like({x})"
-    return f"segment_sum({counted}, {x}, {bound['minlength'].text})"
-
-
 def diagonal(bound: Bound) -> str | None:
     x = bound["input"]
     if x.lengths is None or x.sizes is None or len(x.lengths) != 2:
@@ -260,7 +247,7 @@ def interpolate(bound: Bound) -> str | None:
         size = bound["size"]
         after = size.text if size.items is None else f"({', '.join(i.text for i in size.items)})"
     else:
-        after = _scaled(x, bound.get("scale_factor")) or ""
+        after = _scale(x, bound.get("scale_factor")) or ""
     ours = {"linear": "bilinear", "trilinear": "bilinear"}.get(mode, mode)
     if not after or ours not in ("nearest", "bilinear", "bicubic"):
         return None
@@ -269,7 +256,7 @@ def interpolate(bound: Bound) -> str | None:
     return f"resize({x.text}, {after}{shown}{', align_corners = true' if align == 'true' else ''})"
 
 
-def _scaled(x: PytorchArgument, factor: PytorchArgument | None) -> str | None:
+def _scale(x: PytorchArgument, factor: PytorchArgument | None) -> str | None:
     if x.sizes is None or factor is None or factor.whole is None:
         return None
     sizes = [f"{factor.whole} * {PytorchArgument(size).group}" for size in x.sizes[1:-1]]
@@ -289,15 +276,7 @@ def whole_pool(function: str, axes: int) -> Build:
     return build
 
 
-def meshgrid(bound: Bound) -> str | None:
-    if bound.get("indexing", PytorchArgument('"ij"')).text.strip("\"'") != "ij":
-        return None
-    a, b = bound["a"], bound["b"]
-    shape = f"[size({a.text}), size({b.text})]"
-    return f"(expand({a.group}[:, new], {shape}), expand({b.group}[new], {shape}))"
-
-
-def _indexed(x: PytorchArgument, index: list[str]) -> str:
+def _index(x: PytorchArgument, index: list[str]) -> str:
     while index and index[-1] == ":":
         index.pop()
     return f"{x.group}[{', '.join(index)}]" if index else x.text
@@ -313,15 +292,15 @@ def _wholes(items: Sequence[PytorchArgument] | None) -> list[int] | None:
 
 
 SHAPE_RULES: dict[str, Build] = {
-    "permute": permute, "movedim": movedim, "moveaxis": movedim, "t": t, "view": view,
+    "permute": permute, "movedim": movedim, "moveaxis": movedim, "view": view,
     "flatten": flatten, "unflatten": unflatten, "squeeze": squeeze, "unsqueeze": unsqueeze,
     "repeat": repeat, "repeat_interleave": repeat_interleave, "hstack": hstack, "vstack": vstack,
     "rot90": rot90, "narrow": narrow, "select": select, "index_select": select,
-    "scatter": scatter, "scatter_": scatter, "bincount": bincount, "diagonal": diagonal,
+    "scatter": scatter, "scatter_": scatter, "diagonal": diagonal,
     "trace": trace, "empty": created("zeros"), "new_zeros": created("zeros"),
     "new_ones": created("ones"), "new_full": new_full, "rand_like": drawn_like("rand"),
     "randn_like": drawn_like("randn"), "tensor": tensor, "as_tensor": tensor,
-    "linspace": linspace, "interpolate": interpolate, "meshgrid": meshgrid,
+    "linspace": linspace, "interpolate": interpolate,
     "adaptive_avg_pool1d": whole_pool("mean", 1), "adaptive_avg_pool2d": whole_pool("mean", 2),
     "adaptive_max_pool1d": whole_pool("max", 1), "adaptive_max_pool2d": whole_pool("max", 2),
 }  # fmt: skip

@@ -282,7 +282,7 @@ class _Analysis:
         return found
 
     def _operands(self, value: Value, allowed: Allowed) -> list[tuple[Value, Allowed]] | None:
-        """What is required of the operands of a value; nothing where it is in range anyway."""
+        """The demands on the operands of a value; nothing where it is in range anyway."""
         node = self.facts.producers.get(value.name)
         in_range = within(self.facts.intervals[value.name], (allowed.low, allowed.high))
         if node is None or (in_range and not carries(node)):
@@ -297,7 +297,7 @@ class _Analysis:
             demands[demand.source].append(demand)
         found = {}
         for name, asked in demands.items():
-            joined, everything = _joined(asked), limits(self.inputs[name])
+            joined, everything = _join(asked), limits(self.inputs[name])
             low, high = overlap(everything, (joined.low, joined.high))
             ignore = joined.ignore
             if ignore is not None and not within((ignore, ignore), everything):
@@ -314,8 +314,8 @@ class _Analysis:
         return ignored and within((found.low, found.high), (asked.low, asked.high))
 
 
-def _joined(demands: Sequence[Demand]) -> Allowed:
-    """What an input may hold for several lookups.
+def _join(demands: Sequence[Demand]) -> Allowed:
+    """The numbers that an input may hold for several lookups.
 
     A number must be allowed by all lookups of the whole input. Of lookups of some elements, one is
     enough: it may be the only one that gets this element, and the range guard checks exactly.
@@ -359,7 +359,7 @@ def with_range_guard(
     count = len(checks)
     failures = [failure(builder, *check, count - i) for i, check in enumerate(checks)]
     first = reduce(lambda a, b: a.apply("maximum", b), failures)
-    guarded = graph.with_facts(range_guard=RangeGuard(shown, _restored(graph, checks, same)))
+    guarded = graph.with_facts(range_guard=RangeGuard(shown, _changed_names(graph, checks, same)))
     return replace(guarded, nodes=(*graph.nodes, *builder.nodes), range_flag=first.value)
 
 
@@ -375,8 +375,8 @@ def failure(builder: Builder, value: Value, check: RangeCheck, number: int) -> T
         return bad.choose(Term(builder, builder.constant(number, "u32")), 0)
 
 
-def _restored(graph: Graph, checks: Checks, same: Mapping[Value, Value]) -> tuple[str, ...]:
-    """What a failed call may have changed.
+def _changed_names(graph: Graph, checks: Checks, same: Mapping[Value, Value]) -> tuple[str, ...]:
+    """The tensors that a failed call may have changed.
 
     A window out of range is not written. So a tensor whose windows all depend on the only check of
     the entry need not be restored.

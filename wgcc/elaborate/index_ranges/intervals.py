@@ -72,11 +72,11 @@ def in_branch(
         elif node.op == ("logical_and" if holds else "logical_or"):
             pending += [(operand, holds) for operand in node.inputs]
         elif node.op in _OPPOSITE and value in node.inputs:
-            known = overlap(known, _compared(node, holds, value, found))
+            known = overlap(known, _compare(node, holds, value, found))
     return known
 
 
-def _compared(node: Node, holds: bool, value: Value, found: Mapping[str, Interval]) -> Interval:
+def _compare(node: Node, holds: bool, value: Value, found: Mapping[str, Interval]) -> Interval:
     x, other = node.inputs
     relation = node.op if holds else _OPPOSITE[node.op]
     if value != x:
@@ -245,7 +245,7 @@ def _constant(node: Node, inputs: Sequence[Interval]) -> Interval:
     return int(node.attrs["value"]), int(node.attrs["value"])
 
 
-def _listed(node: Node) -> Sequence[int]:
+def _of_list(node: Node) -> Sequence[int]:
     return tuple(node.attrs["values"])
 
 
@@ -260,7 +260,7 @@ def _of_numbers(rule: Arithmetic) -> Rule:
 RULES: dict[str, Rule] = {
     **{name: _of_numbers(rule) for name, rule in ARITHMETIC.items()},
     "const": _constant,
-    "literal": lambda node, inputs: (int(min(_listed(node))), int(max(_listed(node)))),
+    "literal": lambda node, inputs: (int(min(_of_list(node))), int(max(_of_list(node)))),
     "iota": lambda node, inputs: (0, node.attrs["n"] - 1),
     "argmax": _place,
     "argmin": _place,

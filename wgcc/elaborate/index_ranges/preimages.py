@@ -82,7 +82,7 @@ def leaves_out(node: Node) -> bool:
 
 
 def preimage(node: Node, allowed: Allowed, facts: Facts) -> Demands | None:
-    """What each operand must hold for the output to be `allowed`; None if that is unknown."""
+    """The numbers each operand must hold for the output to be `allowed`; None if unknown."""
     if node.op == "concat":
         return [(value, allowed) for value in node.inputs]
     if node.op == "cast":

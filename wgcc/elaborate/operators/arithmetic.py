@@ -1,9 +1,9 @@
 """Operators: `+ - * / % ** @`, comparisons, `and or not`, and conversions such as `f32(x)`.
 
-Operands are values with their places; their syntax is not used here. `wgcc/ops/binary.py` defines
-integer division at run time; at compile time a division must be exact. `x ** y` takes the cheapest
-ops: known small exponents become products and roots. `a @ b` collapses leading axes, so that only
-plain and batched matrix products are emitted.
+Operands are values with their places; their syntax is not used here. `wgcc/ops/elementwise.py`
+defines integer division at run time; at compile time a division must be exact. `x ** y` takes the
+cheapest ops: known small exponents become products and roots. `a @ b` collapses leading axes,
+so that only plain and batched matrix products are emitted.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def unary(tracer: Tracer, op: str, operand: Given, at: Span) -> AnyValue:
     tracer.here = at
     value = operand.value
     if op == "not":
-        return _negated(tracer, operand)
+        return _negate(tracer, operand)
     if isinstance(value, Dim):
         return -value
     if isinstance(value, Number):
@@ -138,7 +138,7 @@ def _short_circuit(tracer: Tracer, op: str, known: BoolValue, other: AnyValue) -
     return known
 
 
-def _negated(tracer: Tracer, operand: Given) -> AnyValue:
+def _negate(tracer: Tracer, operand: Given) -> AnyValue:
     operand, _ = with_lists(tracer, operand, operand)
     value = operand.value
     _condition(tracer, "`not` needs a condition", operand)

@@ -47,7 +47,7 @@ def looked_up(tracer: Tracer, x: Tensor, ids: Sequence[Given], first: int, at: S
         common = aligned(tracer, SHOWN, ids[0], ids[1], at)
         if _counts_rows(tracer, _tensor(ids[0]), sizes[0], common):
             return _row_by_row(tracer, x, _tensor(ids[1]), common, first)
-    return _gathered(tracer, x, _position(tracer, sizes, ids, at), first, len(ids))
+    return _gather(tracer, x, _position(tracer, sizes, ids, at), first, len(ids))
 
 
 def _tensor(given: Given) -> Tensor:
@@ -78,7 +78,7 @@ def _row_by_row(
     return reshape(tracer, found, [*before, *common, *after])
 
 
-def _gathered(tracer: Tracer, x: Tensor, place: Tensor, first: int, count: int) -> Tensor:
+def _gather(tracer: Tracer, x: Tensor, place: Tensor, first: int, count: int) -> Tensor:
     """The indexed axes become the first one; there each element (or row) has one number."""
     end = first + count
     before, after = x.dims[:first], x.dims[end:]
@@ -124,8 +124,8 @@ def index_write(
     update = tracer.fit(value, base.dtype, chosen.dims, value_span)
     tracer.here = node.span
     whole = reshape(tracer, update, [axis.dim for axis in chosen.axes])
-    whole = _reversed(tracer, whole, chosen)
-    return _written(tracer, base, chosen.axes, whole, 0)
+    whole = _reverse(tracer, whole, chosen)
+    return _write(tracer, base, chosen.axes, whole, 0)
 
 
 def read(tracer: Tracer, x: Tensor, chosen: Selections, at: Span) -> Tensor:
@@ -140,7 +140,7 @@ def read(tracer: Tracer, x: Tensor, chosen: Selections, at: Span) -> Tensor:
         whole if axis.at is not None else axis.dim
         for axis, whole in zip(chosen.axes, x.dims, strict=True)
     ]
-    result = _reversed(tracer, cut(tracer, x, starts, dims, steps), chosen)
+    result = _reverse(tracer, cut(tracer, x, starts, dims, steps), chosen)
     for number, axis in enumerate(chosen.axes):
         if axis.at is not None:
             result = _window(tracer, result, number, axis)
@@ -150,7 +150,7 @@ def read(tracer: Tracer, x: Tensor, chosen: Selections, at: Span) -> Tensor:
     return looked_up(tracer, result, chosen.ids, chosen.first_id, at)
 
 
-def _reversed(tracer: Tracer, x: Tensor, chosen: Selections) -> Tensor:
+def _reverse(tracer: Tracer, x: Tensor, chosen: Selections) -> Tensor:
     return flip(tracer, x, [n for n, axis in enumerate(chosen.axes) if axis.backwards])
 
 
@@ -162,7 +162,7 @@ def _window(tracer: Tracer, x: Tensor, axis: int, chosen: Selection) -> Tensor:
     return tracer.emit("window", x, chosen.at, dims=dims, dtype=x.dtype, axis=axis, size=size)
 
 
-def _written(
+def _write(
     tracer: Tracer, base: Tensor, axes: Sequence[Selection], update: Tensor, first: int
 ) -> Tensor:
     """Put `update` into `base`, axis by axis: recursively inside the selected part."""
@@ -171,8 +171,8 @@ def _written(
         return Tensor(update.value, base.dims)
     chosen = axes[axis]
     if any(not later.whole for later in axes[axis + 1 :]):
-        inside = _taken(tracer, base, axis, chosen)
-        update = _written(tracer, inside, axes, update, axis + 1)
+        inside = _take(tracer, base, axis, chosen)
+        update = _write(tracer, inside, axes, update, axis + 1)
     if chosen.step > 1:
         return _write_steps(tracer, base, update, axis, chosen)
     if chosen.at is not None:
@@ -183,7 +183,7 @@ def _written(
     )
 
 
-def _taken(tracer: Tracer, base: Tensor, axis: int, chosen: Selection) -> Tensor:
+def _take(tracer: Tracer, base: Tensor, axis: int, chosen: Selection) -> Tensor:
     if chosen.at is not None:
         return _window(tracer, base, axis, chosen)
     return part(tracer, base, axis, chosen.start, chosen.dim, chosen.step)

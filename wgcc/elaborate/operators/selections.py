@@ -81,7 +81,7 @@ def select(tracer: Tracer, x: Tensor, node: ast.Index) -> Selections:
             dims += [selection.dim] if selection.kept else []
     ids = [selection.ids for selection in chosen if selection.ids is not None]
     if ids and runs.separated is not None:
-        raise Stop(_separated(tracer, runs.separated))
+        raise Stop(_are_separated(tracer, runs.separated))
     return Selections(chosen, tuple(dims), ids, runs.first_id)
 
 
@@ -103,7 +103,7 @@ class _Runs:
             self._has_ids, self.first_id = True, position
 
 
-def _separated(tracer: Tracer, item: ast.IndexItem) -> Diagnostic:
+def _are_separated(tracer: Tracer, item: ast.IndexItem) -> Diagnostic:
     text = "an index is separated from another by a slice or a new axis"
     problem = tracer.report.error("WG0413", text, item)
     return problem.help("index step by step, `x[i][:, ids]`, or bring the axes together first")
@@ -133,7 +133,7 @@ def _slice(tracer: Tracer, axis: Dim, item: ast.Slice) -> Selection:
     stop = _from_end(_bound(tracer, item.stop, axis), axis)
     length = _length(tracer, axis, item, start, stop)
     if step.size > 1:
-        length = _stepped(length, step)
+        length = _every_nth(length, step)
     return Selection(length, start.size, step.size)
 
 
@@ -150,7 +150,7 @@ def _backwards(tracer: Tracer, axis: Dim, item: ast.Slice, step: Dim) -> Selecti
         raise Stop(tracer.report.error("WG0413", text, item))
     length = _length(tracer, axis, item, last, end)
     if step.size > 1:
-        length = _stepped(length, step)
+        length = _every_nth(length, step)
     return Selection(length, end.size - 1 - (length.size - 1) * step.size, step.size, True)
 
 
@@ -164,7 +164,7 @@ def _length(tracer: Tracer, axis: Dim, item: ast.Slice, start: Dim, stop: Dim) -
     return length
 
 
-def _stepped(length: Dim, step: Dim) -> Dim:
+def _every_nth(length: Dim, step: Dim) -> Dim:
     """`x[::2]` of an axis D is D / 2 where that is exact."""
     exact = length.divided_by(step)
     return exact if exact is not None else Dim.literal(ceil_div(length.size, step.size))

@@ -87,7 +87,7 @@ def _options(parameters: tuple[ast.ValueParam, ...]) -> dict[str, Given] | None:
 
 def _placeholder_option(parameter: ast.ValueParam) -> AnyValue | None:
     kind = parameter.kind
-    if isinstance(kind, (ast.TupleType, ast.Choice)):
+    if isinstance(kind, (ast.TupleType, ast.OneOf)):
         return None
     word = kind if isinstance(kind, str) else kind.name.text
     if word == "dim" or word in INTEGERS:
@@ -121,7 +121,7 @@ def _placeholder_arguments(context: Context, node: ast.Function) -> list[Given] 
         name, kind = parameter.name, parameter.kind
         if parameter.default is not None and _decides(kind):
             return given
-        if isinstance(kind, (str, ast.Choice)):
+        if isinstance(kind, (str, ast.OneOf)):
             return None
         given.append(Given(_placeholder(context, name.text, kind, rest), name.span))
     return given

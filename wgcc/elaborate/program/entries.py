@@ -32,11 +32,11 @@ def trace_entry(context: Context, model: LayerValue, entry: ast.Function) -> Gra
     first guess was wrong and something depended on it, the entry is traced again.
     """
     guess, attempt = _may_train(entry), Attempt(context)
-    graph = _traced(context, model, entry, guess)
+    graph = _trace(context, model, entry, guess)
     if graph is None or attempt.failed or not attempt.asked or graph.entry.trains == guess:
         return graph
     attempt.undo()
-    return _traced(context, model, entry, graph.entry.trains)
+    return _trace(context, model, entry, graph.entry.trains)
 
 
 def _may_train(entry: ast.Function) -> bool:
@@ -46,7 +46,7 @@ def _may_train(entry: ast.Function) -> bool:
     )
 
 
-def _traced(
+def _trace(
     context: Context, model: LayerValue, entry: ast.Function, training: bool
 ) -> Graph | None:
     context.budget.node(entry.name, False, ENTRY)

@@ -58,20 +58,20 @@ class Loader:
     def load_root(self, root: Path | Source) -> LoadedFile:
         """The program itself, after the library. A file that cannot be read is a `WgError`."""
         path = Path(root.path) if isinstance(root, Source) else root
-        self._root, self._shown_folder = _resolved(path.parent), path.parent
+        self._root, self._shown_folder = _resolve(path.parent), path.parent
         library = data_dir("grammar") / "std" / PRELUDE
-        if _resolved(path) != _resolved(library):
+        if _resolve(path) != _resolve(library):
             self._prelude = self._load_library(library)
         source = root if isinstance(root, Source) else Source(path.name, read_text(path), str(path))
-        self._counted(path, source.text)
+        self._count(path, source.text)
         self._load_used(source.text)
         self.context.report.root = source
-        return self._declare(parse(source, self.context.report.diagnostics), _resolved(path))
+        return self._declare(parse(source, self.context.report.diagnostics), _resolve(path))
 
     def built_in(self, name: str) -> AnyValue:
         """A built-in function that is written in the language; it is read at its first use."""
         path = data_dir("grammar") / BUILT_IN
-        file = self._files.get(_resolved(path)) or self._load_library(path)
+        file = self._files.get(_resolve(path)) or self._load_library(path)
         return file.scope.names[name]
 
     def _load_used(self, text: str) -> None:
@@ -81,7 +81,7 @@ class Loader:
         """
         words = set(re.findall(r"[a-z_]\w*", text.lower()))
         for path in (data_dir("grammar") / "std" / name for name in ON_DEMAND):
-            if self._prelude and _resolved(path) not in self._files and words & _defined(path):
+            if self._prelude and _resolve(path) not in self._files and words & _defined_names(path):
                 library = self._load_library(path)
                 names = {name: library.scope.names[name] for name in library.places}
                 self._prelude.scope.names.update(names)
@@ -90,7 +90,7 @@ class Loader:
         tree, problems = _library(path)
         self.context.report.diagnostics.items += problems
         self.context.report.library.add(tree.span.source)
-        return self._declare(tree, _resolved(path))
+        return self._declare(tree, _resolve(path))
 
     def _declare(self, tree: ast.File, path: Path) -> LoadedFile:
         source = tree.span.source
@@ -145,14 +145,16 @@ class Loader:
             self._define(file, item.name, ModuleValue(other) if other else FAILED)
         elif isinstance(item, ast.Dims):
             for dim in item.dims:
-                self._define(file, dim.name, declare_dim(context, dim, self._given(file, dim.name)))
+                self._define(
+                    file, dim.name, declare_dim(context, dim, self._given_size(file, dim.name))
+                )
         elif isinstance(item, ast.Const):
-            given = self._given(file, item.name)
+            given = self._given_size(file, item.name)
             self._define(file, item.name, declare_const(context, item, given))
         elif isinstance(item, ast.Assert):
             check_assertion(context, item)
 
-    def _given(self, file: LoadedFile, identifier: ast.Identifier) -> float | None:
+    def _given_size(self, file: LoadedFile, identifier: ast.Identifier) -> float | None:
         name = identifier.text
         if file.source in self.context.report.library or name not in self.sizes:
             return None
@@ -194,7 +196,7 @@ class Loader:
         if at.value.startswith("std/"):
             return self._load_standard(at)
         try:
-            path = _resolved(file.path.parent / at.value)
+            path = _resolve(file.path.parent / at.value)
         except (
             OSError,
             ValueError,
@@ -219,7 +221,7 @@ class Loader:
             raise Stop(report.error("WG0702", text, at))
         name = path.relative_to(self._root).as_posix()
         try:
-            text = self._counted(path, read_text(path))
+            text = self._count(path, read_text(path))
             source = Source(name, text, str(self._shown_folder / name))
             self._load_used(source.text)
         except Unreadable as error:
@@ -227,7 +229,7 @@ class Loader:
             raise Stop(problem) from error
         return self._declare(parse(source, self.context.report.diagnostics), path)
 
-    def _counted(self, path: Path, text: str) -> str:
+    def _count(self, path: Path, text: str) -> str:
         """The limit on the size of a program holds for all its files together."""
         self._length += len(text)
         self._read += 1
@@ -245,7 +247,7 @@ class Loader:
         if name not in known:
             options = [f"std/{option}" for option in known]
             raise Stop(self.context.report.unknown("WG0701", "file", at.value, options, at))
-        path = _resolved(known[name])
+        path = _resolve(known[name])
         return self._files[path] if path in self._files else self._load_library(known[name])
 
 
@@ -258,11 +260,11 @@ def _library(path: Path) -> tuple[ast.File, list[Diagnostic]]:
 
 
 @functools.cache
-def _defined(path: Path) -> frozenset[str]:
+def _defined_names(path: Path) -> frozenset[str]:
     """The names of the layers and functions of a file, in small letters, without parsing it."""
     text = path.read_text(encoding="utf-8").lower()
     return frozenset(re.findall(r"^(?:layer|fn) (\w+)", text, re.MULTILINE))
 
 
-def _resolved(path: Path) -> Path:
+def _resolve(path: Path) -> Path:
     return path.resolve()

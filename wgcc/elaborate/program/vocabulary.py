@@ -37,7 +37,7 @@ def check_vocabulary(
 ) -> None:
     """Entries that generate text must agree with `vocab`, and so must one table of the model."""
     fits = _fits(vocab)
-    wrong = [ids for graph in graphs.values() for ids in _written(graph) if not fits(ids.count)]
+    wrong = [ids for graph in graphs.values() for ids in _written_ids(graph) if not fits(ids.count)]
     tables = [ids for graph in graphs.values() for ids in _tables(context, graph)]
     if not any(fits(ids.count) for ids in tables):
         wrong += tables
@@ -80,7 +80,7 @@ def _tables(context: Context, graph: Graph) -> Iterator[IdSizes]:
             yield IdSizes(rows.size, f"the table `{ref.path}` has {rows.full} rows", ref.user_span)
 
 
-def _written(graph: Graph) -> Iterator[IdSizes]:
+def _written_ids(graph: Graph) -> Iterator[IdSizes]:
     """For an entry that takes an id and returns the next one: the numbers of both."""
     taken = [value for value in graph.inputs if _is_id(value)]
     given = [value for value in graph.outputs.values() if _is_id(value)]

@@ -257,9 +257,9 @@ def _report_new_weights(context: Context, graph: Graph) -> None:
         return
     others = [node for node in graph.nodes if node.op != "minimize"]
     new = {value for node in updates for value in node.outputs[:-1]}
-    late = _reached(others, new) & _reached(others, set(graph.inputs))
+    late = _values_after(others, new) & _values_after(others, set(graph.inputs))
     # A later loss is minimized with them: that of a generator, after its critic has learnt.
-    losses = _needed(graph.nodes, {node.inputs[0] for node in updates})
+    losses = _values_before(graph.nodes, {node.inputs[0] for node in updates})
     producers = {value: node for node in graph.nodes for value in node.outputs}
     for name, value in graph.outputs.items():
         if value in late and value not in losses:
@@ -277,7 +277,7 @@ def _report_late(context: Context, output: str, node: Node, update: Node) -> Non
     problem.help("compute it before `minimize`, from the values that the loss uses")
 
 
-def _reached(nodes: Iterable[Node], start: set[Value]) -> set[Value]:
+def _values_after(nodes: Iterable[Node], start: set[Value]) -> set[Value]:
     """Every value that depends on one of `start`; nodes come after what they read."""
     reached = set(start)
     for node in nodes:
@@ -286,7 +286,7 @@ def _reached(nodes: Iterable[Node], start: set[Value]) -> set[Value]:
     return reached
 
 
-def _needed(nodes: Sequence[Node], ends: set[Value]) -> set[Value]:
+def _values_before(nodes: Sequence[Node], ends: set[Value]) -> set[Value]:
     """Every value that one of `ends` depends on."""
     needed = set(ends)
     for node in reversed(nodes):

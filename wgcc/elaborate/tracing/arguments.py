@@ -77,7 +77,7 @@ def has_bool(value: AnyValue) -> bool:
 
 
 def common_dtype(items: Sequence[AnyValue]) -> str:
-    """What numbers are, if nothing else says it: whole ones are i32."""
+    """The dtype of numbers, if nothing else says it: whole ones are i32."""
     if any(isinstance(item, BoolValue) for item in items):
         return "bool"
     return "f32" if any(isinstance(item, Number) for item in items) else "i32"

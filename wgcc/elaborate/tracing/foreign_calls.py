@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from wgcc.elaborate.from_pytorch import LAYERS, PREFIXES, SCHEDULES, counterpart
 from wgcc.elaborate.from_pytorch.calls import PytorchArgument, PytorchCall, is_atom
-from wgcc.elaborate.from_pytorch.same_names import SAME_NAMES
+from wgcc.elaborate.from_pytorch.names import SAME_NAMES
 from wgcc.elaborate.report import SYNONYMS
 from wgcc.elaborate.tracing.context import Context
 from wgcc.elaborate.tracing.dims import Dim
@@ -50,7 +50,7 @@ def is_written(context: Context, name: str) -> bool:
 def foreign_call(
     context: Context, arguments: tuple[ast.Argument, ...], first: ast.Expr | None = None
 ) -> PytorchCall:
-    """What is known of the arguments; errors in them are reported."""
+    """The facts known of the arguments; errors in them are reported."""
     positional = [argument.value for argument in arguments if argument.name is None]
     named = {
         argument.name.text: _fact(context, argument.value)
@@ -123,10 +123,10 @@ def explain_misuse(
 def same_name_code(function: Builtin, call: PytorchCall) -> str:
     rule = SAME_NAMES.get(function.name)
     code = rule.code(call) if rule is not None else None
-    return code or _plain(function.name, call, _renamed(function, call.named))
+    return code or _plain(function.name, call, _new_names(function, call.named))
 
 
-def _renamed(function: Builtin, named: Mapping[str, PytorchArgument]) -> dict[str, str]:
+def _new_names(function: Builtin, named: Mapping[str, PytorchArgument]) -> dict[str, str]:
     """Names of arguments that PyTorch calls differently."""
     own = {part.partition("=")[0].strip(" *") for part in function.function.parameters.split(",")}
     return {name: SYNONYMS[name] for name in named if name not in own and SYNONYMS.get(name) in own}

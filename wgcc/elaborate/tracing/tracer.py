@@ -182,14 +182,14 @@ class Tracer:
             raise Stop(problem.help("declare a `frozen param` with `~ external`, and give a file"))
         own = common_dtype(items)
         dtype = own if not dtypes or own in dtypes else dtypes[0]
-        values = tuple(self._listed(item, dtype, at) for item in items)
+        values = tuple(self._list_item(item, dtype, at) for item in items)
         here, self.here = self.here, place(at)
         dims = tuple(map(Dim.literal, sizes))
         result = self.emit("literal", dims=dims, dtype=dtype, values=values)
         self.here = here
         return result
 
-    def _listed(self, item: AnyValue, dtype: str, at: Place) -> float | int | bool:
+    def _list_item(self, item: AnyValue, dtype: str, at: Place) -> float | int | bool:
         if isinstance(item, Tensor):
             text = f"a tensor is made of numbers known at compile time, but this list has {item}"
             problem = self.report.error("WG0501", text, at)
@@ -298,7 +298,7 @@ class Tracer:
         if isinstance(value, ListValue):
             value = self.literal(value, (dtype,), at)
         if isinstance(value, (Dim, Number, BoolValue)):
-            return self.broadcast(self._adapted(value, dtype, at), dims)
+            return self.broadcast(self._adapt(value, dtype, at), dims)
         if not isinstance(value, Tensor):
             text = f"a tensor {want} is expected here, but this is {describe(value)}"
             raise Stop(self.report.error("WG0501", text, at))
@@ -318,7 +318,7 @@ class Tracer:
 
     def number(self, value: AnyValue, dtype: str, at: Place) -> Tensor | None:
         """A compile-time number as a scalar tensor of this dtype; None if it is no number."""
-        return self._adapted(value, dtype, at) if isinstance(value, (Dim, Number)) else None
+        return self._adapt(value, dtype, at) if isinstance(value, (Dim, Number)) else None
 
     def check_axes(self, dims: Sequence[Dim], what: str, at: Place) -> None:
         """Refuse tensors with more axes than a plan allows."""
@@ -349,7 +349,7 @@ class Tracer:
         finally:
             self.scope, self.prefix, self.here = saved
 
-    def _adapted(self, value: Dim | Number | BoolValue, dtype: str, at: Place) -> Tensor:
+    def _adapt(self, value: Dim | Number | BoolValue, dtype: str, at: Place) -> Tensor:
         number = value.size if isinstance(value, Dim) else value.value
         fraction = isinstance(value, Number) and dtype in INTEGERS
         if fraction or isinstance(value, BoolValue) != (dtype == "bool"):

@@ -313,7 +313,7 @@ def layer_tensors(tracer: Tracer, value: AnyValue) -> Mapping[str, Tensor]:
 
 
 def difference(a: Mapping[str, ParamRef | StateRef], b: Mapping[str, Tensor]) -> str:
-    """What makes two layers unlike: empty if they have the same names and types."""
+    """The difference of two layers: empty if they have the same names and types."""
     for name in (*a, *b):
         if name not in a or name not in b:
             return f"`{name}` is only in the {'first' if name in a else 'second'}"

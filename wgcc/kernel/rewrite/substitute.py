@@ -5,7 +5,7 @@
     let q = x0[i];      with x0 bound to the name `keys`
 
 A name is replaced where the block it is in does not declare it anew. What replaces it must not
-contain names that a block inside declares; `rename` makes those unique before.
+contain names that a block inside declares.
 """
 
 from __future__ import annotations
@@ -66,19 +66,6 @@ def substitute_body(body: Iterable[Statement], holes: Holes) -> Body:
         if isinstance(statement, Let):
             holes = _without(holes, statement.name)
     return tuple(statements)
-
-
-def rename(body: Body, names: Mapping[str, str]) -> Body:
-    """With other names for what the statements declare and use."""
-    return tuple(_rename(statement, names) for statement in body)
-
-
-def _rename(statement: Statement, names: Mapping[str, str]) -> Statement:
-    renamed = with_bodies(statement, lambda inner: rename(inner, names))
-    renamed = with_expressions(renamed, lambda expr: substitute(expr, names))
-    if isinstance(renamed, Let):
-        return replace(renamed, name=names.get(renamed.name, renamed.name))
-    return renamed
 
 
 def _statement(statement: Statement, holes: Holes) -> Statement:

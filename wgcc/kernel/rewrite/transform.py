@@ -18,12 +18,11 @@ from wgcc.kernel.tree import (
     Loop,
     Member,
     Module,
+    Name,
     Return,
     Run,
     Statement,
     Unary,
-    expressions_of,
-    names_of,
     statements_of,
 )
 
@@ -89,19 +88,6 @@ def with_bodies(statement: Statement, change: ChangeBody) -> Statement:
     return statement
 
 
-def map_body(body: Iterable[Statement], change: ChangeExpr) -> Body:
-    """All expressions of statements changed, those of inner statements too."""
-
-    def expression(expr: Expr) -> Expr:
-        return map_expression(expr, change)
-
-    def one(statement: Statement) -> Statement:
-        inner = with_bodies(statement, lambda body: map_body(body, change))
-        return with_expressions(inner, expression)
-
-    return tuple(map(one, body))
-
-
 def map_statements(body: Iterable[Statement], change: Callable[[Statement], Body]) -> Body:
     """Each statement replaced by any number of others, innermost first."""
 
@@ -123,12 +109,13 @@ def map_functions(module: Module, change: ChangeBody) -> Module:
     )
 
 
-def declared_in(body: Body) -> set[str]:
-    """The names that statements declare, inner blocks included."""
-    return {s.name for s in statements_of(body) if isinstance(s, Let)}
-
-
-def names_in(body: Body) -> set[str]:
-    """The names that statements use, inner blocks included."""
-    exprs = (expr for statement in statements_of(body) for expr in expressions_of(statement))
-    return {name for expr in exprs for name in names_of(expr)}
+def assigned_in(body: Body) -> set[str]:
+    """The variables that are assigned, or a part of which is."""
+    roots = set()
+    for statement in statements_of(body):
+        if isinstance(statement, Assign):
+            target = statement.target
+            while isinstance(target, Member | Element):
+                target = target.whole
+            roots |= {target.name} if isinstance(target, Name) else set()
+    return roots

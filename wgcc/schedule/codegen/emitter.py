@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from wgcc.ir.dtypes import F16, INTEGER_RANGES, NARROW_INTEGERS
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.index import Coordinates, Index, Variable, indices, linear, variable
 from wgcc.kernel.build import all_of, functions, in_parens, let, pattern, select, u32
@@ -28,7 +29,7 @@ from wgcc.kernel.tree import (
 from wgcc.ops import OPS
 from wgcc.ops.registry import Indirect, Join, Pointwise, Source, View
 from wgcc.schedule.codegen.bindings import Bindings, Hoisting, unchanged
-from wgcc.schedule.codegen.terms import clamped, expr_of, is_number, number, wgsl_type, zero
+from wgcc.schedule.codegen.terms import clamp_index, expr_of, is_number, number, wgsl_type, zero
 
 
 def nothing_hoisted(index: Index, load: Expr, kind: str = "f32") -> Expr | None:
@@ -209,12 +210,13 @@ class Emitter:
         text = lower.wgsl if isinstance(lower.wgsl, str) else lower.wgsl(node)
         value = pattern(text, *operands, **named)
         dtype = node.output.dtype
-        if dtype == "f16":
+        if dtype == F16:
             value = self.rounded_to_f16(value)
-        if dtype == "u8":
-            value = Binary("&", in_parens(value), u32(255))
-        if dtype == "i8":
-            value = Call("extractBits", (value, u32(0), u32(8)))
+        if dtype in NARROW_INTEGERS:
+            low, high = INTEGER_RANGES[dtype]
+            bits = u32((high - low).bit_length())
+            wrapped = Call("extractBits", (value, u32(0), bits))
+            value = wrapped if low < 0 else Binary("&", in_parens(value), u32(high))
         return self.let(node.op, value, coordinates)
 
     def _view(self, node: Node, coordinates: Coordinates) -> Expr:
@@ -223,7 +225,7 @@ class Emitter:
         if lower.inside is None:
             return self.at(node.inputs[0], indices(lower.index(node, coordinates)))
         conditions = [self._condition(*c) for c in lower.inside(node, coordinates)]
-        return self._guarded(
+        return self._select_piece(
             [(all_of(conditions), indices(lower.index(node, coordinates)))],
             node.inputs,
             node.output,
@@ -238,9 +240,9 @@ class Emitter:
             place = (*coordinates[:axis], coordinates[axis] - start, *coordinates[axis + 1 :])
             pieces.append((self._condition(start, coordinates[axis], end), place))
             start = end
-        return self._guarded(pieces, node.inputs, node.output, coordinates)
+        return self._select_piece(pieces, node.inputs, node.output, coordinates)
 
-    def _guarded(
+    def _select_piece(
         self,
         pieces: list[tuple[Expr | None, Coordinates]],
         inputs: tuple[Value, ...],
@@ -287,7 +289,7 @@ class Emitter:
         return self.let("at", select(u32(0), expr_of(self.hoist(index)), inside), coordinates)
 
     def _looked_at(self, value: Value, place: Coordinates) -> tuple[Value, Coordinates]:
-        """What is behind views that always have an element."""
+        """Looks through views that always have an element."""
         while True:
             node, part = self._producers.get(value.name), self.bindings.part(value)
             lower = OPS[node.op].lower if node is not None else None
@@ -320,7 +322,7 @@ class Emitter:
         table, places = node.inputs
         place = indices(lower.at(node, coordinates))
         limit = lower.limit(node)
-        row = self.let("row", clamped(self.at(places, place), limit, places.dtype), place)
+        row = self.let("row", clamp_index(self.at(places, place), limit, places.dtype), place)
         index = self._named(row, limit + 1, place)
         return self.at(table, indices(lower.index(node, coordinates, index)))
 
@@ -345,5 +347,3 @@ _RULES: dict[type, _Rule] = {
 PARTS = {op.lower.part for op in OPS.values() if isinstance(op.lower, Pointwise)} - {""}
 # Of a vector.
 COMPONENTS = "xyzw"
-
-__all__ = ["COMPONENTS", "Coordinates", "Emitter", "Scope", "nothing_hoisted", "unchanged"]

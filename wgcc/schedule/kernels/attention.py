@@ -1,8 +1,9 @@
-"""Flash attention, forward: the score matrix is never stored.
+"""Flash attention: the score matrix is never stored.
 
 A workgroup shares tiles of rows, keys and values; one row alone is shared by all of its threads.
 Where heads are too large for that, a thread takes a block of rows and a span of keys at a time,
-from memory directly.
+from memory directly. Backward, two loops compute the probabilities again: one goes along the keys
+for the gradients of q, one along the rows for those of k and v.
 """
 
 from __future__ import annotations
@@ -10,22 +11,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
+from wgcc.ir.graph import Node, Value
+from wgcc.ir.index import constant, coordinates_of, variable
 from wgcc.ir.places import ceil_div
+from wgcc.kernel.build import statements, take_several, u32
+from wgcc.kernel.tree import Binary, Name
 from wgcc.ops.attention import optional
-from wgcc.schedule.codegen.limits import grid_of, thread_index, unrolled
-from wgcc.schedule.fuse.fuse import Group
-from wgcc.schedule.kernel import Launch, Place
-from wgcc.schedule.kernels.attention_access import Access, Loop, Sizes, with_vectors
+from wgcc.schedule.codegen.emitter import Emitter
+from wgcc.schedule.codegen.limits import grid_of, thread_index, unroll_times
+from wgcc.schedule.fuse.group import Group
+from wgcc.schedule.kernel import Launch, Place, WorkgroupVariable
+from wgcc.schedule.kernels.attention_access import (
+    AttentionAccess,
+    AttentionSizes,
+    TileLoop,
+    with_vectors,
+)
 from wgcc.schedule.kernels.attention_tiles import (
     MAX_UNROLLED,
     ROW_TILE,
+    STATS_TILE,
     Kept,
     launch_one_row,
     launch_tiles,
     tile_shape,
 )
 from wgcc.schedule.kernels.context import Context, GroupCode
-from wgcc.schedule.kernels.copies_of_body import each
 
 # Blocks of rows (or keys), and spans of what they loop over: each load serves several of them.
 # Larger blocks are hardly faster and take long to compile.
@@ -38,23 +49,23 @@ MIN_THREADS = 16
 def attention_code(group: Group, context: Context) -> GroupCode:
     node = group.roots[0]
     (q, k, v, *extras), (y, rows) = node.inputs, node.outputs
-    sizes = Sizes.of(q, k, v)
+    sizes = AttentionSizes.of(q, k, v)
     offset, mask = optional(extras)
     kept = context.is_stored(rows)
     flags = {"moving": offset is not None, "masked": mask is not None, "kept": kept}
 
-    def elements() -> Access:
-        found = Access(context)
+    def elements() -> AttentionAccess:
+        found = AttentionAccess(context)
         found.stores("put_y", y)
         found.reads("y", y)
         return rest(found)
 
-    def fours(vectors: Set[Place]) -> Access:
-        found = Access(context, vectors)
+    def fours(vectors: Set[Place]) -> AttentionAccess:
+        found = AttentionAccess(context, vectors)
         found.stores_vec4("put_y", y, sizes.width)
         return rest(found, vec4=True)
 
-    def rest(found: Access, vec4: bool = False) -> Access:
+    def rest(found: AttentionAccess, vec4: bool = False) -> AttentionAccess:
         if kept:
             found.stores("put_rows", rows)
             found.emitter.functions["log"] = None
@@ -64,7 +75,7 @@ def attention_code(group: Group, context: Context) -> GroupCode:
         return found
 
     keys = sizes.keys_seen(node.attrs["window"])
-    loop = Loop(sizes.tall, keys, (sizes.inner_4,), (sizes.width_4,), joins=True)
+    loop = TileLoop(sizes.tall, keys, (sizes.inner_4,), (sizes.width_4,), joins=True)
     twin = launch_panels("attention", elements(), sizes, flags)
     shape = tile_shape(sizes, Kept((sizes.width_4,), scores=1, beside=34))
     if shape is None:
@@ -78,7 +89,11 @@ def attention_code(group: Group, context: Context) -> GroupCode:
 
 
 def launch_blocks(
-    template: str, access: Access, sizes: Sizes, loop: Loop, flags: Mapping[str, bool]
+    template: str,
+    access: AttentionAccess,
+    sizes: AttentionSizes,
+    loop: TileLoop,
+    flags: Mapping[str, bool],
 ) -> Launch:
     """One thread per block of the rows (or keys) of each problem."""
     block, length = MOST_BLOCK, loop.length
@@ -89,7 +104,7 @@ def launch_blocks(
     blocks = ceil_div(length, block)
     grid = grid_of(ceil_div(sizes.pairs * blocks, BLOCK_LANES))
     spans = ceil_div(loop.steps, SPAN)
-    times = min(unrolled(spans * (1 + loop.inner)), MAX_UNROLLED)
+    times = min(unroll_times(spans * (1 + loop.inner)), MAX_UNROLLED)
     shape = {
         "BLOCK": block,
         "BLOCKS": blocks,
@@ -106,9 +121,8 @@ def launch_blocks(
         values={
             **flags,
             **{"origin": "offset()" if flags["moving"] else "0", "last": block - 1},
-            "each_inner": each("d", "INNER", times),
-            "each_width": each("d", "WIDTH", times),
         },
+        variant=lambda body: take_several(body, "d", times),
         workgroup=(BLOCK_LANES, 1, 1),
         grid=grid,
         iterations=spans * (4 + loop.inner // times),
@@ -132,7 +146,9 @@ PANELS = {
 }
 
 
-def launch_panels(family: str, access: Access, sizes: Sizes, flags: Mapping[str, bool]) -> Launch:
+def launch_panels(
+    family: str, access: AttentionAccess, sizes: AttentionSizes, flags: Mapping[str, bool]
+) -> Launch:
     """For the twin, which packs rows and keys into panels of its own."""
     return access.context.launch(
         f"twin_{family}",
@@ -148,3 +164,153 @@ def launch_panels(family: str, access: Access, sizes: Sizes, flags: Mapping[str,
         grid=(1, 1, 1),
         family=family,
     )
+
+
+# Threads of a workgroup that makes row statistics, and those that share a row.
+WORKGROUP, STATS_LANES = 64, 8
+
+
+def attention_grad_q_code(group: Group, context: Context) -> GroupCode:
+    node = group.roots[0]
+    sizes = AttentionSizes.of(*node.inputs[:3])
+    products = (sizes.inner_4, sizes.width_4)
+    loop = TileLoop(sizes.tall, sizes.keys_seen(node.attrs["window"]), products, (sizes.inner_4,))
+    return _code(group, context, "attention_grad_q", "dq", "key", loop)
+
+
+def attention_grad_kv_code(group: Group, context: Context) -> GroupCode:
+    node = group.roots[0]
+    sizes = AttentionSizes.of(*node.inputs[:3])
+    products = (sizes.inner_4, sizes.width_4)
+    loop = TileLoop(sizes.keys, sizes.rows_seeing(node.attrs["window"]), products, products)
+    return _code(group, context, "attention_grad_kv", "both", "row", loop)
+
+
+def _code(
+    group: Group, context: Context, template: str, result: str, along: str, loop: TileLoop
+) -> GroupCode:
+    node = group.roots[0]
+    (q, k, v, dy, *others), (*made, gradient) = node.inputs, node.outputs
+    extras = [] if made else others[1:]
+    sizes = AttentionSizes.of(q, k, v)
+    offset, mask = optional(extras)
+    flags = {"moving": offset is not None, "masked": mask is not None, "makes_stats": bool(made)}
+
+    def elements() -> AttentionAccess:
+        found = AttentionAccess(context)
+        found.stores(f"put_{result}", gradient)
+        found.reads(result, gradient)
+        return rest(found)
+
+    def fours(vectors: Set[Place]) -> AttentionAccess:
+        found = AttentionAccess(context, vectors)
+        if along == "key":
+            found.stores_vec4("put_dq", gradient, sizes.inner)
+        else:
+            found.stores_vec4("put_dk", gradient, sizes.inner)
+            found.stores_vec4("put_dv", gradient, sizes.width, start=sizes.inner)
+        return rest(found, vec4=True)
+
+    def rest(found: AttentionAccess, vec4: bool = False) -> AttentionAccess:
+        for name, value in (("query", q), ("key", k), ("value", v), ("dy", dy)):
+            (found.reads_vec4 if vec4 else found.reads)(name, value)
+        if made:
+            _make_stats(found, (others[0], others[1], made[0]), vec4)
+        else:
+            found.reads("stats", others[0])
+        found.sees(node, extras, sizes, along)
+        return found
+
+    twin = launch_panels(template, elements(), sizes, flags)
+    kept = {
+        "key": Kept(loop.sums, scores=2, beside=38),
+        "row": Kept(loop.sums, scores=2, beside=26),
+    }
+    shape = tile_shape(sizes, kept[along])
+    if shape is None:
+        gpu = launch_blocks(f"{template}_blocks", elements(), sizes, loop, flags)
+    else:
+        memory = () if along == "key" else (STATS_TILE,)
+        if made and context.halves:
+            memory = (ROW_TILE,)
+        found = with_vectors(fours)
+        gpu = launch_tiles(f"{template}_tiles", found, sizes, loop, shape, flags, memory)
+    return context.code(gpu, twin)
+
+
+def _make_stats(access: AttentionAccess, values: tuple[Value, Value, Value], vec4: bool) -> None:
+    y, rows, stats = values
+    (access.reads_vec4 if vec4 else access.reads)("y", y)
+    access.reads("kept", rows)
+    access.stores("put_stats", stats)
+
+
+def attention_stats_code(group: Group, context: Context) -> GroupCode:
+    node = group.roots[0]
+    twin = _stats_by_thread(node, context)
+    return context.code(_stats(node, context), twin)
+
+
+def _stats(node: Node, context: Context) -> Launch:
+    """A few threads per row."""
+    y, kept, dy = node.inputs
+    batch, heads, rows, width = y.shape
+
+    def fours(vectors: Set[Place]) -> AttentionAccess:
+        found = AttentionAccess(context, vectors)
+        found.reads_vec4("y", y)
+        found.reads_vec4("dy", dy)
+        found.reads("kept", kept)
+        found.stores("put_stats", node.output)
+        return found
+
+    access = with_vectors(fours)
+    each = WORKGROUP // STATS_LANES
+    grid = grid_of(ceil_div(batch * heads * rows, each))
+    return context.launch(
+        "attention_stats",
+        access.emitter,
+        constants={
+            **{"OUTER": batch * heads * rows, "HEADS": heads, "ROWS": rows},
+            **{"WIDTH_VEC4": ceil_div(width, 4), "THREADS": WORKGROUP, "LANES": STATS_LANES},
+            **{"EACH": each, "STRIDE": STATS_LANES + 1},
+        },
+        functions=access.functions,
+        holes={"INDEX": thread_index(grid, 1)},
+        workgroup=(WORKGROUP, 1, 1),
+        grid=grid,
+        shared=(WorkgroupVariable("part_tile", "f32", ("EACH", "STRIDE")),),
+    )
+
+
+def _stats_by_thread(node: Node, context: Context) -> Launch:
+    """One thread per row, for the twin."""
+    y, kept, dy = node.inputs
+    emitter = Emitter(context.inlined, context.bindings())
+    rows = y.type.size // y.shape[3]
+    at = coordinates_of(variable("o", rows), y.shape[:3])
+    d = variable("d", y.shape[3])
+    peak, log_sum = (emitter.at(kept, (*at, constant(column))) for column in (0, 1))
+    inner = emitter.open_loop(frozenset(d.variables()))
+    product = Binary("*", emitter.at(y, (*at, d)), emitter.at(dy, (*at, d)))
+    emitter.close_loop()
+    body = statements(
+        """
+        BEFORE();
+        var mean = 0.0;
+        for (var d = 0u; d < WIDTH; d++) {
+          LOADS();
+          mean += PRODUCT;
+        }
+        STORES();
+        """,
+        BEFORE=tuple(emitter.outer.body),
+        WIDTH=u32(y.shape[3]),
+        LOADS=tuple(inner.body),
+        PRODUCT=product,
+        STORES=tuple(
+            emitter.store(node.output, (*at, constant(column)), element)
+            for column, element in enumerate((peak, log_sum, Name("mean")))
+        ),
+    )
+    return context.launch_threads(emitter, body, rows, WORKGROUP)

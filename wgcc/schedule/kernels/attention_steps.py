@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from wgcc.ir.places import ceil_div
 from wgcc.schedule.codegen.emitter import COMPONENTS
-from wgcc.schedule.kernels.copies_of_body import Body, Copy, each
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class TileSteps:
     """A family. `own`: the letter of what a workgroup has, rows `m` or keys `s`."""
 
     own: str
@@ -48,13 +46,13 @@ class Steps:
 
 _SCALED = "SCALE * "
 STEPS = {
-    "attention_tiles": Steps(
+    "attention_tiles": TileSteps(
         "m",
         ("query",),
         (Product("x", "INNER", "query", "m_first", "key"),),
         (Sum("y", "WIDTH", "x", "value", "1.0 / sum.{} * "),),
     ),
-    "attention_grad_q_tiles": Steps(
+    "attention_grad_q_tiles": TileSteps(
         "m",
         ("query", "dy"),
         (
@@ -63,7 +61,7 @@ STEPS = {
         ),
         (Sum("dq", "INNER", "dp", "key", _SCALED),),
     ),
-    "attention_grad_kv_tiles": Steps(
+    "attention_grad_kv_tiles": TileSteps(
         "s",
         ("query", "dy"),
         (
@@ -76,7 +74,7 @@ STEPS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TilePlace:
     """One of a thread's rows, lanes or columns: where it is.
 
     Rows also have a component, the name of what they are of all (`own`), and a factor.
@@ -91,29 +89,32 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class ProductPage:
-    """`chunks` is around all where a head is shared by chunks; `along` goes along a chunk."""
+    """`has_chunks`: a head is shared by chunks; `along` is how long a chunk is.
+
+    `once`: each thread loads at most one vector of it.
+    """
 
     step: Product
     vectors: str
     chunk: str
-    chunks: Copy
-    units: Body
-    along: Body
+    has_chunks: bool
+    once: bool
+    along: str
 
 
 @dataclass(frozen=True, slots=True)
 class SumPage:
-    """`parts` is around all where the rows are shared by parts; `along` goes along their rows."""
+    """`has_parts`: rows are shared by parts, of `rows_each`."""
 
     step: Sum
     vectors: str
     part: str
-    parts: Copy
+    has_parts: bool
+    rows_each: str
+    once: bool
     row: str
-    units: Body
-    along: Body
-    columns: tuple[Place, ...]
-    rows: tuple[Place, ...]
+    columns: tuple[TilePlace, ...]
+    rows: tuple[TilePlace, ...]
 
     @property
     def name(self) -> str:
@@ -130,17 +131,14 @@ class Seen:
     s: str
 
 
-_NOTHING = Copy("", "")
-
-
-def places(name: str, step: str, count: int) -> tuple[Place, ...]:
+def places(name: str, step: str, count: int) -> tuple[TilePlace, ...]:
     """`name`, `name + STEP`, `name + 2u * STEP`, …"""
     texts = (name, f"{name} + {step}", *(f"{name} + {n}u * {step}" for n in range(2, count)))
-    return tuple(Place(number, text) for number, text in enumerate(texts[:count]))
+    return tuple(TilePlace(number, text) for number, text in enumerate(texts[:count]))
 
 
 def page_of(family: str, constants: Mapping[str, int], makes_stats: bool) -> dict[str, object]:
-    """What the page of a family names."""
+    """The values that the page of a family names."""
     steps, own_is_row = STEPS[family], STEPS[family].own == "m"
     sums = tuple(_sum(step, steps.own, constants) for step in steps.sums)
     return {
@@ -155,14 +153,13 @@ def page_of(family: str, constants: Mapping[str, int], makes_stats: bool) -> dic
         "results": tuple(sorted(sums, key=lambda page: page.name)),
         "lanes": places("across", "ACROSS", constants["EACH"]),
         "four": _four(steps.own),
-        "each_across": each("i", "ACROSS", constants["UNROLLED"]),
     }
 
 
-def _four(own: str, factor: str = "") -> tuple[Place, ...]:
+def _four(own: str, factor: str = "") -> tuple[TilePlace, ...]:
     """The rows (or keys) of a thread, in the tile."""
     rows = zip(places("down", "DOWN", 4), COMPONENTS, strict=True)
-    return tuple(Place(p.number, p.at, c, f"{own}.{c}", factor.format(c)) for p, c in rows)
+    return tuple(TilePlace(p.number, p.at, c, f"{own}.{c}", factor.format(c)) for p, c in rows)
 
 
 def _seen(component: str, own_is_row: bool) -> Seen:
@@ -172,47 +169,32 @@ def _seen(component: str, own_is_row: bool) -> Seen:
 
 
 def _product(step: Product, constants: Mapping[str, int]) -> ProductPage:
-    vectors, chunk = constants[f"{step.size}_VEC4"], constants["CHUNK"]
-    name = f"{step.size}_VEC4"
+    name, chunk = f"{step.size}_VEC4", constants["CHUNK"]
+    vectors = constants[name]
     has_chunks = vectors > chunk
-    head = f"for (var chunk = 0u; chunk < {name}; chunk += CHUNK) {{"
     left = f"min(CHUNK, {name} - chunk)" if vectors % chunk else "CHUNK"
     return ProductPage(
         step,
         name,
         "chunk + " if has_chunks else "",
-        Copy(head, "}") if has_chunks else _NOTHING,
-        _each_unit("OWN * CHUNK", constants["OWN"] * chunk, constants),
-        each("c", left if has_chunks else name, constants["UNROLLED"]),
+        has_chunks,
+        constants["OWN"] * chunk <= constants["THREADS"],
+        left if has_chunks else name,
     )
 
 
 def _sum(step: Sum, own: str, constants: Mapping[str, int]) -> SumPage:
-    size, part = step.size, f"{step.size}_PART"
-    rows, vectors = constants[part], constants[f"{size}_VEC4"]
+    part, vectors = f"{step.size}_PART", f"{step.size}_VEC4"
+    rows = constants[part]
     has_parts = rows < constants["TILE"]
-    head = f"for (var part = 0u; part < min(TILE, end - tile); part += {part}) {{"
     return SumPage(
         step,
-        f"{size}_VEC4",
+        vectors,
         "part + " if has_parts else "",
-        Copy(head, "}") if has_parts else _NOTHING,
+        has_parts,
+        part,
+        rows * constants[vectors] <= constants["THREADS"],
         "(part + c)" if has_parts else "c",
-        _each_unit(f"{part} * {size}_VEC4", rows * vectors, constants),
-        each("c", part, constants["UNROLLED"]),
-        places("across", "ACROSS", constants[f"{size}_COLUMNS"]),
+        places("across", "ACROSS", constants[f"{step.size}_COLUMNS"]),
         _four(own, step.factor),
     )
-
-
-def _each_unit(text: str, count: int, constants: Mapping[str, int]) -> Body:
-    """The threads of a workgroup share `count` units: number `i` is one of this thread."""
-    if count <= constants["THREADS"]:
-        return Body(f"if (slot < {text}) {{\nlet i = slot;", (_NOTHING,), "}")
-    if constants["UNROLLED"] == 1:
-        return Body(f"for (var i = slot; i < {text}; i += THREADS) {{", (_NOTHING,), "}")
-    rounds = ceil_div(count, constants["THREADS"])
-    body = each("unit", f"{rounds}u", constants["UNROLLED"])
-    inside = f"let i = unit * THREADS + slot;\nif (i < {text}) {{"
-    copies = (Copy(f"{copy.opening}\n{inside}", f"}}\n{copy.closing}") for copy in body.copies)
-    return Body(body.begin, tuple(copies), body.end)

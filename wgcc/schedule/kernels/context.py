@@ -1,4 +1,4 @@
-"""What the writer of one group's kernels may ask: where values are stored, what is inlined."""
+"""The facts that writers of a group's kernels ask for: where values are stored, what is inlined."""
 
 from __future__ import annotations
 
@@ -85,13 +85,15 @@ class Context:
         holes: Mapping[str, Filling] | None = None,
         values: Mapping[str, object] | None = None,
         functions: Sequence[Declaration] = (),
+        variant: Callable[[Module], Module] | None = None,
         iterations: int = 0,
         shared: tuple[WorkgroupVariable, ...] = (),
         family: str = "",
     ) -> Launch:
         """A launch whose bindings come in the order that the first launch of the group fixed.
 
-        `values` are names, flags and lists of the page, `holes` the trees that it leaves open.
+        `values` are names, flags and lists of the page, `holes` the trees that it leaves open;
+        `variant` rewrites the page.
         """
         bindings = emitter.bindings
         if not self.order:
@@ -99,6 +101,7 @@ class Context:
         declared = dict(zip(bindings.regions(), bindings.declared(), strict=True))
         assert set(declared) == set(self.order), "launches of one group must touch the same memory"
         body = page(page_name, {**constants, **(values or {})}, holes)
+        body = variant(body) if variant else body
         kernel = Kernel(
             page_name,
             tuple(declared[region] for region in self.order),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from wgcc.ir.dtypes import F16
 from wgcc.kernel.parse import long_type, parse_module
 from wgcc.kernel.rewrite.substitute import Filling, fill
 from wgcc.kernel.tree import (
@@ -21,7 +22,7 @@ from wgcc.kernel.tree import (
     ModuleVariable,
     words_of,
 )
-from wgcc.ops.dtypes import source_of
+from wgcc.ops.checks import source_of
 from wgcc.schedule.kernel import Binding, Kernel, WorkgroupVariable
 
 Declarations = tuple[Declaration, ...]
@@ -39,11 +40,11 @@ def page(
 def tree_of(kernel: Kernel) -> Module:
     """The whole kernel, with the constants that its body names and the functions it calls."""
     own = [words_of(declared) for declared in kernel.body.declarations]
-    memory = tuple(_shared(variable) for variable in kernel.shared)
+    memory = tuple(_workgroup_variable(variable) for variable in kernel.shared)
     words = set[str]().union(*own, *map(words_of, memory))
     return Module(
         (
-            *((Enable("f16"),) if kernel.has_halves else ()),
+            *((Enable(F16),) if kernel.has_halves else ()),
             *(_variable(i, binding) for i, binding in enumerate(kernel.bindings)),
             *(Constant(name, Literal(n, "u32")) for name, n in kernel.constants if name in words),
             *parse_module(source_of(kernel.functions)).declarations,
@@ -67,7 +68,7 @@ def _with_memory(
     return (*body[:at], *memory, user, *body[at + 1 :])
 
 
-def _shared(variable: WorkgroupVariable) -> ModuleVariable:
+def _workgroup_variable(variable: WorkgroupVariable) -> ModuleVariable:
     return ModuleVariable(variable.name, "workgroup", long_type(variable.kind))
 
 

@@ -1,15 +1,20 @@
-"""Writes kernels once for groups that differ in names and addresses only, as equal layers do."""
+"""Equal kernels are written once: those of equal layers, and those that differ in access only.
+
+Groups that differ in names and addresses have the same kernels. WebGPU wants one access for a
+buffer in a dispatch, and dispatches that could share a kernel should want the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.places import SCALARS
 from wgcc.schedule.codegen.bindings import shown_as
-from wgcc.schedule.fuse.fuse import Group
-from wgcc.schedule.kernel import Place
+from wgcc.schedule.fuse.group import Group
+from wgcc.schedule.kernel import WORD, Dispatch, Kernel, Launch, Place
 from wgcc.schedule.kernels.context import Context, GroupCode
 
 Write = Callable[[Group, Context], GroupCode]
@@ -33,7 +38,7 @@ class Repeated:
         self._known: dict[Hashable, _Written] = {}
 
     def code(self, group: Group, context: Context, write: Write) -> GroupCode:
-        """What `write` gives for this group, or gave for another one of the same form."""
+        """The code that `write` gives for this group, or gave for another one of the same form."""
         if group.kind in BY_ADDRESS:
             return write(group, context)
         form, values = _form(group, context)
@@ -102,4 +107,59 @@ def _part(value: Value, context: Context) -> list[Node]:
     return [Node("part", (part.whole, part.index), (value,))] if part else []
 
 
-__all__ = ["Repeated"]
+# The numbers of the bindings that are `read_write`.
+Access = frozenset[int]
+
+
+def share_access(dispatches: Sequence[Dispatch]) -> list[Dispatch]:
+    """The dispatches, with one access for all that have the same launches."""
+    alike: dict[tuple[tuple[str, Launch], ...], list[int]] = {}
+    for i, dispatch in enumerate(dispatches):
+        alike.setdefault(tuple(dispatch.launches.items()), []).append(i)
+    found = list(dispatches)
+    for members in alike.values():
+        launches = dispatches[members[0]].launches
+        regions = [dispatches[i].regions for i in members]
+        common = _launches(launches, _access(launches, [r for r in regions if not _overlap(r)]))
+        for i, own in zip(members, regions, strict=True):
+            alone = _launches(launches, _access(launches, [own])) if _overlap(own) else common
+            found[i] = replace(dispatches[i], launches=alone)
+    return found
+
+
+def _access(launches: Mapping[str, Launch], dispatches: Iterable[Sequence[Place]]) -> Access:
+    """The bindings that are written, or share a buffer with one that is in some dispatch."""
+    known = list(dispatches)
+    kernels = (launch.kernel for launch in launches.values())
+    access = {i for kernel in kernels for i, b in enumerate(kernel.bindings) if b.written}
+    before = -1
+    while len(access) > before:
+        before = len(access)
+        for regions in known:
+            written = {regions[i].buffer for i in access}
+            access |= {i for i, region in enumerate(regions) if region.buffer in written}
+    return frozenset(access)
+
+
+def _launches(launches: Mapping[str, Launch], access: Access) -> dict[str, Launch]:
+    return {
+        name: replace(launch, kernel=_with_access(launch.kernel, access))
+        for name, launch in launches.items()
+    }
+
+
+def _with_access(kernel: Kernel, access: Access) -> Kernel:
+    bindings = (replace(b, aliased=i in access) for i, b in enumerate(kernel.bindings))
+    return replace(kernel, bindings=tuple(bindings))
+
+
+def _overlap(regions: Sequence[Place]) -> bool:
+    """Do two bindings share words? They may do so only as long as both are `read`."""
+    return any(
+        a.buffer == b.buffer and a.offset < _end(b) and b.offset < _end(a)
+        for a, b in combinations(regions, 2)
+    )
+
+
+def _end(region: Place) -> int:
+    return region.offset + region.bytes // WORD

@@ -9,10 +9,9 @@ from itertools import product
 from math import ceil
 
 from wgcc.ir.graph import Value
+from wgcc.schedule.codegen.bindings import VECTOR
 from wgcc.schedule.kernel import MAX_WORKGROUP_BYTES, WORD
 
-# Rows or columns that are read from a tile at once.
-VECTOR = 4
 # Results of a thread along each side, and tiles along each side.
 BLOCKS = (8, 4, 2, 1)
 PAIRS = tuple((m, n) for m in BLOCKS for n in BLOCKS if max(m, n) <= 4 * min(m, n))
@@ -142,10 +141,10 @@ def _shapes(sizes: Sizes) -> Iterator[Tile]:
     for (rows, cols), (tm, tn) in product(sides, PAIRS):
         threads = rows // tm * (cols // tn)
         if rows % tm == 0 and cols % tn == 0 and threads <= MAX_THREADS:
-            yield from _sliced(Tile(rows // tm, cols // tn, tm, tn, 0))
+            yield from _with_slices(Tile(rows // tm, cols // tn, tm, tn, 0))
 
 
-def _sliced(tile: Tile) -> Iterator[Tile]:
+def _with_slices(tile: Tile) -> Iterator[Tile]:
     """Whole, if it has enough threads; else by as many slices as give it enough."""
     if tile.threads >= MIN_THREADS:
         slices = [1]
@@ -192,6 +191,3 @@ def _cycles(sizes: Sizes, tile: Tile) -> float:
 
 def _reads(block: int) -> int:
     return block // VECTOR if block >= VECTOR else block
-
-
-__all__ = ["Sizes", "Tile", "tile_shapes"]

@@ -1,21 +1,24 @@
 """Optimizer steps: all tensors of a run at once, four words of their arenas per thread.
 
-The twin takes one word per thread, because neighbouring threads are lanes of its vectors.
+The twin takes one word per thread, because neighbouring threads are lanes of its vectors. Beside
+them stands what advances the counter of a loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from wgcc.ir.dtypes import F16
 from wgcc.ir.graph import Node
 from wgcc.ir.places import SCALARS, ceil_div, span
 from wgcc.kernel.build import all_of, expression, functions, let, statements, u32, when
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Assign, Binary, Element, Expr, Let, Name
 from wgcc.passes.dataflow import form_of, lists_of, scalars_of
+from wgcc.schedule.codegen.bindings import shown_as
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.limits import grid_of, thread_index
-from wgcc.schedule.fuse.fuse import Group
+from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import Launch, Place
 from wgcc.schedule.kernels.context import Context, GroupCode
 from wgcc.schedule.kernels.copies import has_room
@@ -37,7 +40,7 @@ def _launch(group: Group, context: Context, most: int) -> Launch:
     element, names = "vec4f" if width == VECTOR else "f32", {}
     for name, place in places.items():
         shown = f"{name}: {', '.join(value.name for value in lists_of(node)[name])}"
-        region = Place(place.buffer, place.offset, _rounded(place))
+        region = Place(place.buffer, place.offset, _whole_vectors(place))
         written = name in form.writes
         names[name] = emitter.bindings.use(region, element, "y" if written else "x", shown, written)
     here = {name: Element(Name(bound), Name("i")) for name, bound in names.items()}
@@ -78,11 +81,11 @@ def _copy(
     span = context.copied([value.name for value in lists_of(node)["p"]])
     if span is None:
         return ()
-    kind = "vec4h" if width == VECTOR else "f16"
+    kind = "vec4h" if width == VECTOR else F16
     name = emitter.bindings.use(span.copy, kind, "y", "p as f16, where products load it", True)
     if most == 1:
         return ()
-    first, last = places["p"].offset, places["p"].offset + _rounded(places["p"])
+    first, last = places["p"].offset, places["p"].offset + _whole_vectors(places["p"])
     shift = (span.start - first) // width
     i: Expr = Name("i")
     after = Binary(">=", i, u32(shift)) if shift > 0 else None
@@ -97,9 +100,22 @@ def _width(places: Iterable[Place]) -> int:
     return 1 if any(place.buffer == SCALARS for place in places) else VECTOR
 
 
-def _rounded(place: Place) -> int:
+def _whole_vectors(place: Place) -> int:
     """Its words as whole vec4, which take in padding at most.
 
     Tensors start on boundaries and buffers end on 16 bytes.
     """
     return place.count if place.buffer == SCALARS else ceil_div(place.count, VECTOR) * VECTOR
+
+
+def counter_code(group: Group, context: Context) -> GroupCode:
+    root = group.roots[0]
+    emitter = Emitter(context.inlined, context.bindings())
+    place, shown = context.place(root.output), shown_as(root.output)
+    name = emitter.bindings.use(place, "u32", "y", shown, written=True)
+    word = Element(Name(name), expression("0"))
+    step = int(root.attrs.get("next", 0))
+    moved = Binary("+" if step > 0 else "-", word, u32(1))
+    body = (Assign(word, moved if step else u32(int(root.attrs["start"]))),)
+    launch = context.launch_threads(emitter, body, threads=1, workgroup=1)
+    return context.code(launch, launch)

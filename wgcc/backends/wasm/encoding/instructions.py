@@ -1,13 +1,88 @@
-"""The instructions that kernels may use: name, opcode, immediates. Numbers are 32 or 64 bits wide.
+"""The binary format: numbers, names, vectors and sections, and the instructions of kernels.
 
-Arithmetic on lanes of 8 and 16 bits is left out, because kernels unpack elements into words.
+Numbers are 32 or 64 bits wide: arithmetic on lanes of 8 and 16 bits is left out, because kernels
+unpack elements into words.
 """
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from wgcc.backends.wasm.encoding.encoder import unsigned
+# Types of values, by the byte that stands for them.
+I32, I64, F32, F64, V128 = 0x7F, 0x7E, 0x7D, 0x7C, 0x7B
+TYPE_NAMES = {I32: "i32", I64: "i64", F32: "f32", F64: "f64", V128: "v128"}
+
+
+def unsigned(number: int) -> bytes:
+    """LEB128 of a number that is not negative."""
+    if number < 128:
+        return _SMALL[number]
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+_SMALL = [bytes([number]) for number in range(128)]
+
+
+def signed(number: int) -> bytes:
+    """LEB128 of a number with a sign."""
+    if -64 <= number < 64:
+        return _SMALL[number & 127]
+    out = bytearray()
+    while not -64 <= number < 64:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number & 127)
+    return bytes(out)
+
+
+def f32_bytes(number: float) -> bytes:
+    return struct.pack("<f", number)
+
+
+def wrap_i32(number: int) -> int:
+    """The i32 that has the same 32 bits."""
+    return (number & 0xFFFFFFFF ^ 0x80000000) - 0x80000000
+
+
+def utf8(text: str) -> bytes:
+    encoded = text.encode()
+    return unsigned(len(encoded)) + encoded
+
+
+def vector(items: Sequence[bytes]) -> bytes:
+    return unsigned(len(items)) + b"".join(items)
+
+
+def section(number: int, content: bytes) -> bytes:
+    return bytes([number]) + unsigned(len(content)) + content
+
+
+def function_type(params: Iterable[int], results: Iterable[int]) -> bytes:
+    takes, gives = bytes(params), bytes(results)
+    return b"\x60" + unsigned(len(takes)) + takes + unsigned(len(gives)) + gives
+
+
+def read_unsigned(code: bytes, at: int) -> tuple[int, int]:
+    """The number that starts at `at`, and where it ends."""
+    number = shift = 0
+    while code[at] > 127:
+        number |= (code[at] & 127) << shift
+        shift, at = shift + 7, at + 1
+    return number | code[at] << shift, at + 1
+
+
+def read_signed(code: bytes, at: int) -> tuple[int, int]:
+    number, end = read_unsigned(code, at)
+    negative = code[end - 1] & 64
+    return (number - (1 << 7 * (end - at)) if negative else number), end
+
 
 # What follows an opcode.
 PLAIN, INDEX, MEMORY, LANE, MEMORY_LANE, BLOCK, LABELS = range(7)
@@ -32,8 +107,8 @@ def _core() -> list[Instruction]:
     found = [Instruction(name, bytes([code])) for code, name in rows]
     for code, name in ((0x02, "block"), (0x03, "loop"), (0x04, "if")):
         found.append(Instruction(name, bytes([code]), BLOCK))
-    indexed = {0x0C: "br", 0x0D: "br_if", 0x10: "call", 0x20: "local.get", 0x21: "local.set"}
-    indexed |= {0x22: "local.tee", 0x23: "global.get", 0x24: "global.set"}
+    indexed = {0x0C: "br", 0x0D: "br_if", 0x10: "call"}
+    indexed |= {0x20: "local.get", 0x21: "local.set", 0x22: "local.tee"}
     found += [Instruction(name, bytes([code]), INDEX) for code, name in indexed.items()]
     found.append(Instruction("br_table", b"\x0e", LABELS))
     for at, name in enumerate(("i32", "i64", "f32", "f64")):

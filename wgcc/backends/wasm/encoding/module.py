@@ -1,10 +1,36 @@
-"""A module: functions, globals and exports around one memory that the host provides."""
+"""Functions under construction, and the module that they are part of.
+
+    f = Function("twice", params=[("x", F32)], results=[F32])
+    f.get(0).f32(2.0).emit("f32.mul")
+
+Blocks are nested; `block`, `loop` and `if_` return a label that `br` and `br_if` take. A module has
+functions and exports around one memory that the host provides.
+"""
 
 from __future__ import annotations
 
-from wgcc.backends.wasm.encoding.encoder import (
+import struct
+from collections.abc import Sequence
+from itertools import groupby
+
+from wgcc.backends.wasm.encoding.instructions import (
+    BLOCK,
+    CONST_F32,
+    CONST_F64,
+    CONST_I32,
+    CONST_I64,
+    CONST_V128,
     F32,
-    I64,
+    I32,
+    INDEX,
+    INSTRUCTIONS,
+    LABELS,
+    LANE,
+    MEMORY,
+    MEMORY_LANE,
+    PLAIN_CODES,
+    SHUFFLE,
+    Instruction,
     f32_bytes,
     function_type,
     section,
@@ -14,13 +40,167 @@ from wgcc.backends.wasm.encoding.encoder import (
     vector,
     wrap_i32,
 )
-from wgcc.backends.wasm.encoding.function import Function
+
+Param = tuple[str, int]
+_EMPTY = 0x40
+_SPLATS = {F32: "f32x4.splat", I32: "i32x4.splat"}
+
+
+class Function:
+    def __init__(
+        self, name: str, params: Sequence[Param] = (), results: Sequence[int] = ()
+    ) -> None:
+        self.name = name
+        self.params = tuple(kind for _, kind in params)
+        self.results = tuple(results)
+        self.code = bytearray()
+        self.local_names = [name for name, _ in params]
+        self.local_types = list(self.params)
+        self._blocks: list[str] = []
+
+    def local(self, name: str, kind: int) -> int:
+        """A new local, zero at first."""
+        self.local_names.append(name)
+        self.local_types.append(kind)
+        return len(self.local_types) - 1
+
+    def emit(
+        self, name: str, *immediates: int | float | bytes, offset: int = 0, align: int | None = None
+    ) -> Function:
+        """One instruction; `offset` and `align` (both in bytes) for those that use memory."""
+        plain = PLAIN_CODES.get(name)
+        if plain is not None:
+            self.code += plain
+            return self
+        instruction = INSTRUCTIONS[name]
+        self.code += instruction.code
+        if instruction.immediates in (MEMORY, MEMORY_LANE):
+            self.code += _alignment(instruction, align) + unsigned(offset)
+        if instruction.immediates != MEMORY:
+            self.code += _encode(instruction, immediates)
+        return self
+
+    def get(self, index: int) -> Function:
+        self.code += b"\x20" + unsigned(index)
+        return self
+
+    def set(self, index: int) -> Function:
+        self.code += b"\x21" + unsigned(index)
+        return self
+
+    def tee(self, index: int) -> Function:
+        self.code += b"\x22" + unsigned(index)
+        return self
+
+    def call(self, index: int) -> Function:
+        self.code += b"\x10" + unsigned(index)
+        return self
+
+    def i32(self, number: int) -> Function:
+        """A constant; a u32 is the i32 with the same bits."""
+        self.code += b"\x41" + signed(wrap_i32(number))
+        return self
+
+    def i64(self, number: int) -> Function:
+        self.code += b"\x42" + signed(number)
+        return self
+
+    def f32(self, number: float) -> Function:
+        self.code += b"\x43" + f32_bytes(number)
+        return self
+
+    def v128(self, content: bytes) -> Function:
+        return self.emit("v128.const", content)
+
+    def splat(self, number: int | float) -> Function:
+        """A constant in all four lanes: a float as f32, an integer as i32."""
+        if isinstance(number, float):
+            return self.f32(number).emit("f32x4.splat")
+        return self.i32(number).emit("i32x4.splat")
+
+    def widen(self, kind: int) -> Function:
+        """The scalar on the stack into all four lanes."""
+        return self.emit(_SPLATS[kind])
+
+    def shuffle(self, *words: int) -> Function:
+        """Four words out of the two vectors on the stack: 0 to 3 of the first, 4 to 7."""
+        return self.emit("i8x16.shuffle", bytes(4 * word + at for word in words for at in range(4)))
+
+    def block(self, result: int | None = None) -> int:
+        return self._open("block", result)
+
+    def loop(self, result: int | None = None) -> int:
+        """A branch to its label starts the next iteration."""
+        return self._open("loop", result)
+
+    def if_(self, result: int | None = None) -> int:
+        return self._open("if", result)
+
+    def else_(self) -> Function:
+        assert self._blocks and self._blocks[-1] == "if", "else without if"
+        self._blocks[-1] = "else"
+        return self.emit("else")
+
+    def end(self) -> Function:
+        self._blocks.pop()
+        return self.emit("end")
+
+    def br(self, label: int) -> Function:
+        return self.emit("br", self._depth(label))
+
+    def br_if(self, label: int) -> Function:
+        return self.emit("br_if", self._depth(label))
+
+    def _open(self, name: str, result: int | None) -> int:
+        self.emit(name, _EMPTY if result is None else result)
+        self._blocks.append(name)
+        return len(self._blocks)
+
+    def _depth(self, label: int) -> int:
+        assert 0 < label <= len(self._blocks), "a branch to a block that has ended"
+        return len(self._blocks) - label
+
+    def encode(self) -> bytes:
+        """The function's entry in the code section."""
+        assert not self._blocks, f"{self.name}: {self._blocks[-1]} without end"
+        own = self.local_types[len(self.params) :]
+        runs = [unsigned(len(list(run))) + bytes([kind]) for kind, run in groupby(own)]
+        body = vector(runs) + self.code + b"\x0b"
+        return unsigned(len(body)) + body
+
+
+def _alignment(instruction: Instruction, align: int | None) -> bytes:
+    """As a power of two. Elements are words, so no more than that is claimed of a vector."""
+    if align is None:
+        align = instruction.align if instruction.atomic else min(instruction.align, 4)
+    return unsigned(align.bit_length() - 1)
+
+
+def _encode(instruction: Instruction, immediates: Sequence[int | float | bytes]) -> bytes:
+    kind = instruction.immediates
+    if kind == LABELS:
+        *labels, default = (int(label) for label in immediates)
+        return vector([unsigned(label) for label in labels]) + unsigned(default)
+    (value,) = immediates
+    if isinstance(value, bytes):
+        assert kind in (CONST_V128, SHUFFLE) and len(value) == 16, instruction.name
+        return value
+    if kind == CONST_F32:
+        return f32_bytes(value)
+    if kind == CONST_F64:
+        return struct.pack("<d", value)
+    number = int(value)
+    if kind in (CONST_I32, CONST_I64):
+        return signed(wrap_i32(number) if kind == CONST_I32 else number)
+    assert kind in (INDEX, LANE, MEMORY_LANE, BLOCK), instruction.name
+    return unsigned(number)
+
 
 HEADER = b"\0asm\x01\0\0\0"
 PAGE = 65536
 NOT_SHARED, SHARED = 1, 3
-_TYPE, _IMPORT, _FUNCTION, _GLOBAL, _EXPORT, _CODE, _CUSTOM = 1, 2, 3, 6, 7, 10, 0
-_FUNCTION_EXPORT, _GLOBAL_EXPORT = 0, 3
+_TYPE, _IMPORT, _FUNCTION, _EXPORT, _CODE, _CUSTOM = 1, 2, 3, 7, 10, 0
+_FUNCTION_EXPORT = 0
 
 
 class Module:
@@ -35,7 +215,6 @@ class Module:
         self.shared = shared
         self.functions: list[Function] = []
         self.memory_flag_offset = 0
-        self._globals: list[bytes] = []
         self._exports: dict[str, bytes] = {}
 
     def add(self, function: Function, export: str | None = None) -> int:
@@ -44,15 +223,6 @@ class Module:
         self.functions.append(function)
         if export is not None:
             self._export(export, _FUNCTION_EXPORT, index)
-        return index
-
-    def add_global(
-        self, kind: int, value: int | float, *, mutable: bool = True, export: str | None = None
-    ) -> int:
-        index = len(self._globals)
-        self._globals.append(bytes([kind, mutable]) + _constant(kind, value) + b"\x0b")
-        if export is not None:
-            self._export(export, _GLOBAL_EXPORT, index)
         return index
 
     def encode(self, *, names: bool = False) -> bytes:
@@ -66,8 +236,6 @@ class Module:
         imported, flag = self._memory()
         self.memory_flag_offset = len(before) + len(imported) - flag
         out = [before, imported, section(_FUNCTION, vector(indices))]
-        if self._globals:
-            out.append(section(_GLOBAL, vector(self._globals)))
         out.append(section(_EXPORT, vector(list(self._exports.values()))))
         out.append(section(_CODE, vector([f.encode() for f in self.functions])))
         return b"".join(out) + (self._names() if names else b"")
@@ -92,10 +260,3 @@ class Module:
         ]
         content = section(1, vector(called)) + section(2, vector(locals_))
         return section(_CUSTOM, utf8("name") + content)
-
-
-def _constant(kind: int, value: int | float) -> bytes:
-    if kind == F32:
-        return b"\x43" + f32_bytes(value)
-    number = int(value)
-    return b"\x42" + signed(number) if kind == I64 else b"\x41" + signed(wrap_i32(number))

@@ -8,12 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from wgcc.backends.wasm.encoding.function import Function
+from wgcc.backends.wasm.encoding.instructions import I32
+from wgcc.backends.wasm.encoding.module import Function
 from wgcc.backends.wasm.kernels.loops import Loops
 from wgcc.backends.wasm.kernels.positions import Counter
-from wgcc.backends.wasm.kernels.span import LANES
-from wgcc.backends.wasm.kernels.things import Env, Held, Mutable, Storage, Unvectorisable, type_code
+from wgcc.backends.wasm.kernels.scopes import (
+    LANES,
+    Env,
+    Held,
+    Mutable,
+    Span,
+    Storage,
+    Unvectorisable,
+    type_code,
+)
 from wgcc.ir.index import Index, constant, variable
+from wgcc.ir.places import ceil_div
 from wgcc.kernel.parse import parse_expression
 from wgcc.kernel.tree import (
     Assign,
@@ -167,3 +177,26 @@ class Body(Loops):
 
 def _nothing() -> None:
     pass
+
+
+def share(body: Body, first: int, count: int, grain: int) -> Span:
+    """This thread's part of `count` iterations, whole grains of them.
+
+    Parameter `first` of the function is the thread's number, the next one how many there are.
+    """
+    f, thread, threads = body.f, first, first + 1
+    chunk, start, stop = (f.local(name, I32) for name in ("chunk", "start", "stop"))
+    # ceil(ceil(count / grain) / threads) * grain
+    grains = ceil_div(count, grain)
+    f.i32(grains - 1).get(threads).emit("i32.add").get(threads)
+    f.emit("i32.div_u").i32(grain).emit("i32.mul").tee(chunk)
+    f.get(thread).emit("i32.mul").set(start)
+    for local, extra in ((start, False), (stop, True)):
+        if extra:
+            f.get(start).get(chunk).emit("i32.add").set(stop)
+        f.get(local).i32(count).get(local).i32(count).emit("i32.lt_u").emit("select").set(local)
+    return Span(_bound(body, start, count), _bound(body, stop, count), guess=count)
+
+
+def _bound(body: Body, local: int, count: int) -> Index:
+    return variable(body.positions.name("bound", Counter(local, 0)), count + 1)

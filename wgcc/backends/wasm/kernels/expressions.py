@@ -10,11 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 
-from wgcc.backends.wasm.encoding.function import Function
+from wgcc.backends.wasm.encoding.module import Function
 from wgcc.backends.wasm.kernels.positions import Counter, Positions
-from wgcc.backends.wasm.kernels.scopes import Scopes
-from wgcc.backends.wasm.kernels.span import LANES, WORD
-from wgcc.backends.wasm.kernels.things import Choice, Env, Held, Mutable, Storage, Thing, type_code
+from wgcc.backends.wasm.kernels.scopes import (
+    LANES,
+    WORD,
+    Choice,
+    Env,
+    Held,
+    Mutable,
+    Scopes,
+    Storage,
+    Thing,
+    type_code,
+)
 from wgcc.backends.wasm.wgsl.evaluate import Constant, Local
 from wgcc.backends.wasm.wgsl.lanes import Code
 from wgcc.backends.wasm.wgsl.library import Library

@@ -10,13 +10,21 @@ from collections.abc import Callable, Sequence
 from math import inf
 from operator import itemgetter
 
-from wgcc.backends.wasm.encoding.encoder import I32, V128
-from wgcc.backends.wasm.kernels.memory import MemoryAccess
+from wgcc.backends.wasm.encoding.instructions import I32, V128
+from wgcc.backends.wasm.kernels.memory import MemoryAccess, Reduction, reductions_of
 from wgcc.backends.wasm.kernels.positions import Counter
-from wgcc.backends.wasm.kernels.reductions import Reduction, reductions_of
-from wgcc.backends.wasm.kernels.scopes import TooCostly
-from wgcc.backends.wasm.kernels.span import GUESSED, LANES, Span, fixed
-from wgcc.backends.wasm.kernels.things import Env, Held, Mutable, Unvectorisable, type_code
+from wgcc.backends.wasm.kernels.scopes import (
+    GUESSED,
+    LANES,
+    Env,
+    Held,
+    Mutable,
+    Span,
+    TooCostly,
+    Unvectorisable,
+    fixed,
+    type_code,
+)
 from wgcc.backends.wasm.wgsl.evaluate import Constant, Local
 from wgcc.ir.index import Index, variable
 from wgcc.kernel.tree import If, Loop, Name, Statement, counted

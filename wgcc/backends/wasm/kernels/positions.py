@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
-from wgcc.backends.wasm.encoding.encoder import I32, V128
-from wgcc.backends.wasm.encoding.function import Function
-from wgcc.backends.wasm.kernels.scopes import Scopes
-from wgcc.backends.wasm.kernels.span import LANES, WORD
+from wgcc.backends.wasm.encoding.instructions import I32, V128
+from wgcc.backends.wasm.encoding.module import Function
+from wgcc.backends.wasm.kernels.scopes import LANES, WORD, Scopes
 from wgcc.ir.index import Atom, Index, Quotient, Variable
 
 Terms = tuple[tuple[Atom, int], ...]

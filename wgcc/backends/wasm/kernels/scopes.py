@@ -1,8 +1,8 @@
-"""Where instructions of a function under construction go: into the loop they vary with.
+"""Values of kernels and the scopes they live in.
 
-A scope is a loop's body (or a branch, or the function itself). What depends on variables of outer
-scopes alone is appended to the outer scope, once: the code of an inner scope follows only when that
-is complete, so all that was computed before is there.
+A counted loop runs over a `Span`. A scope is a loop's body (or a branch, or the function itself).
+What depends on variables of outer scopes alone is appended to the outer scope, once: the code of an
+inner scope follows only when that is complete, so all that was computed before is there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,122 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
 
-from wgcc.backends.wasm.encoding.function import Function
+from wgcc.backends.wasm.encoding.instructions import F32, I32, V128
+from wgcc.backends.wasm.encoding.module import Function
+from wgcc.ir.index import Index, constant
+from wgcc.ir.places import ceil_div
+
+LANES = 4
+WORD = 4
+MOST_COUNTED = 1 << 29
+# What is assumed of loops whose length is found at run time.
+GUESSED = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    start: Index
+    stop: Index
+    step: int = 1
+    # How many iterations are assumed where that is found at run time.
+    guess: int = GUESSED
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its length is found at run time."""
+        return not (self.start.is_constant and self.stop.is_constant)
+
+    @property
+    def trips(self) -> int:
+        if self.is_open:
+            return self.guess
+        return max(0, ceil_div(self.stop.offset - self.start.offset, self.step))
+
+    @property
+    def may_be_empty(self) -> bool:
+        return self.is_open or self.trips == 0
+
+    @property
+    def extent(self) -> int:
+        """More than the greatest number it counts."""
+        return max(self.stop.high, 2)
+
+    @property
+    def unit(self) -> int:
+        """Counters hold bytes of words, unless those are too many for 32 bits."""
+        return WORD if self.extent < MOST_COUNTED else 1
+
+    @property
+    def has_rest(self) -> bool:
+        return self.trips % LANES > 0
+
+    def vectors(self) -> Span:
+        """As many of its iterations as make up whole vectors."""
+        return Span(self.start, self.start + self.trips // LANES * LANES)
+
+    def rest(self) -> Span:
+        return Span(self.start + self.trips // LANES * LANES, self.stop)
+
+
+def fixed(count: int) -> Span:
+    return Span(constant(0), constant(count))
+
+
+class Unvectorisable(Exception):
+    """Lanes would have to do different things."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A value: a position that is known as such, a constant, or what a local holds.
+
+    `depth`: the innermost scope that it depends on.
+    """
+
+    kind: str
+    lanes: int = 1
+    local: int = -1
+    index: Index | None = None
+    number: float | int | bool | None = None
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """`select(0u, index, condition)`: a position in a tensor, or 0 beyond its border."""
+
+    index: Index
+    condition: Held
+
+
+@dataclass(frozen=True, slots=True)
+class Mutable:
+    kind: str
+    lanes: int
+    local: int
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """A binding: the local with its address, the kind of its elements.
+
+    Its positions count words, or bytes (`unit` 1), which are loaded as whole numbers.
+    """
+
+    local: int
+    kind: str
+    written: bool
+    unit: int = WORD
+
+
+Thing = Held | Mutable | Storage
+Env = dict[str, Thing]
+
+
+def type_code(kind: str, lanes: int) -> int:
+    if lanes > 1:
+        return V128
+    return F32 if kind == "f32" else I32
 
 
 class TooCostly(Exception):

@@ -12,17 +12,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-from wgcc.backends.wasm.kernels.body import Body
-from wgcc.backends.wasm.kernels.span import LANES, Span
-from wgcc.backends.wasm.kernels.things import Env
-from wgcc.backends.wasm.kernels.threads import share
-from wgcc.backends.wasm.panels.micro_kernel import COLUMNS, ROWS, SPREAD, multiply
-from wgcc.backends.wasm.panels.operands import cheapest_axis
+from wgcc.backends.wasm.kernels.body import Body, share
+from wgcc.backends.wasm.kernels.scopes import LANES, Env, Span
+from wgcc.backends.wasm.panels.micro_kernel import (
+    COLUMNS,
+    ROWS,
+    SPREAD,
+    Tiling,
+    cheapest_axis,
+    multiply,
+    whole_panels,
+)
 from wgcc.backends.wasm.panels.packing import TRANSPOSE, LeftPacking, RightPacking, along_k
-from wgcc.backends.wasm.panels.tiling import Tiling, whole_panels
 from wgcc.ir.index import Index, constant
 from wgcc.ir.places import ceil_div
 from wgcc.kernel.parse import parse_expression, parse_statements
+from wgcc.schedule.kernels.attention import PANELS
 
 # With fewer, packing is not worth it: rows are done one by one.
 MIN_ROWS, MIN_COLUMNS = 8, 8
@@ -37,13 +42,6 @@ _CLEAR = [
     for i in range(2)
 ]
 _FINISH = [parse_statements(f"finish_{i}(z, h, m, n, scratch[at]);") for i in range(2)]
-# The constants that say how large things are: rows, columns, and the inner axes of the products
-# before and after the weights.
-_FAMILIES = {
-    "attention": ("TALL", "KEYS", ("INNER",), ("WIDTH",)),
-    "attention_grad_q": ("TALL", "KEYS", ("INNER", "WIDTH"), ("INNER",)),
-    "attention_grad_kv": ("KEYS", "TALL", ("INNER", "WIDTH"), ("INNER", "WIDTH")),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,18 +94,18 @@ class Layout:
 
 def layout_of(family: str, constants: Mapping[str, int]) -> Layout | None:
     """None where it is no attention, or panels do not pay."""
-    if family not in _FAMILIES:
+    if family not in PANELS:
         return None
-    names = _FAMILIES[family]
-    rows, columns = constants[names[0]], constants[names[1]]
+    panels = PANELS[family]
+    rows, columns = constants[panels.rows], constants[panels.columns]
     if rows < MIN_ROWS or columns < MIN_COLUMNS:
         return None
 
     def tiling(columns: int, depth: int) -> Tiling:
         return Tiling(1, rows, columns, depth, sums=False, block=whole_panels(columns))
 
-    rights = tuple(tiling(columns, constants[name]) for name in names[2])
-    factors = tuple(tiling(constants[name], columns) for name in names[3])
+    rights = tuple(tiling(columns, constants[name]) for name in panels.depths)
+    factors = tuple(tiling(constants[name], columns) for name in panels.widths)
     return Layout(constants["PAIRS"], constants["KEY_HEADS"], rows, columns, rights, factors)
 
 

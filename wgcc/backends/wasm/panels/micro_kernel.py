@@ -2,7 +2,7 @@
 
 The right operand is packed into panels of 8 columns, `[k][8]`, the left operand into panels of four
 rows, `[k][4][4]` with each element four times: that costs engines no instruction for splats. Each
-result is a sum in the order of `k`.
+result is a sum in the order of `k`. `tiling_of` says whether that pays, and in which blocks.
 
 Several steps along `k` are written out, because engines check for interrupts in each iteration of a
 loop, and so that addresses advance only once for all of them. Between steps there is a branch:
@@ -11,10 +11,18 @@ within one block, V8 loads first and then spills registers.
 
 from __future__ import annotations
 
-from wgcc.backends.wasm.encoding.encoder import I32, V128
-from wgcc.backends.wasm.encoding.function import Function
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import inf
+
+from wgcc.backends.wasm.encoding.instructions import I32, V128
+from wgcc.backends.wasm.encoding.module import Function
 from wgcc.backends.wasm.kernels.body import Body
-from wgcc.ir.index import Index, constant
+from wgcc.backends.wasm.kernels.positions import Counter
+from wgcc.backends.wasm.kernels.scopes import LANES, Env, Unvectorisable
+from wgcc.ir.index import Index, constant, variable
+from wgcc.ir.places import ceil_div
+from wgcc.kernel.tree import Call, Name
 
 ROWS, COLUMNS = 4, 8
 # Words of a panel of the left operand for each `k`.
@@ -107,3 +115,127 @@ def _store(f: Function, sums: list[int]) -> None:
         if i and i % 2 == 0:
             f.get(row).get(stride).emit("i32.add").set(row)
         f.get(row).get(total).emit("v128.store", offset=i % 2 * _VECTOR)
+
+
+# Words of scratch memory that a block of the right operand may take: it should stay in the cache.
+MOST_PACKED = 1 << 17
+# With fewer rows, threads share out columns: blocks of at least MIN_BLOCK, about SHARES of them.
+FEW_ROWS, MIN_BLOCK, SHARES = 64, 32, 16
+# Smaller products, or with fewer rows, columns or inner elements, are dot products one by one.
+MIN_ROWS, MIN_COLUMNS, MIN_DEPTH, MIN_WORK = 2, 2, 4, 1 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """`batch` products of `rows` × `depth` by `depth` × `columns`, `block` columns at a time.
+
+    `sums`: the sums of the right operand's columns are wanted, too.
+    """
+
+    batch: int
+    rows: int
+    columns: int
+    depth: int
+    sums: bool
+    block: int
+
+    @property
+    def tiles(self) -> int:
+        """How many blocks of rows there are."""
+        return ceil_div(self.rows, ROWS)
+
+    @property
+    def blocks(self) -> int:
+        return ceil_div(self.columns, self.block)
+
+    @property
+    def last(self) -> int:
+        """The first column of the last block."""
+        return (self.blocks - 1) * self.block
+
+    @property
+    def is_even(self) -> bool:
+        """Whether all blocks are full."""
+        return self.columns == self.blocks * self.block
+
+    @property
+    def panel(self) -> int:
+        """Words of a panel of the right operand."""
+        return self.depth * COLUMNS
+
+    @property
+    def left(self) -> int:
+        """The word from which on four rows of the left operand are packed."""
+        return self.depth * self.block
+
+    @property
+    def out(self) -> int:
+        """The word from which on results wait to be finished."""
+        return self.left + self.depth * SPREAD
+
+    @property
+    def words(self) -> int:
+        return self.out + self.block * ROWS
+
+
+def tiling_of(constants: Mapping[str, int]) -> Tiling | None:
+    """None where panels do not pay."""
+    batch, rows, columns, depth = (constants[n] for n in ("BATCH", "ROWS", "COLS", "DEPTH"))
+    if rows < MIN_ROWS or columns < MIN_COLUMNS or depth < MIN_DEPTH:
+        return None
+    if rows * columns * depth < MIN_WORK:
+        return None
+    block = _block(rows, columns, depth)
+    return Tiling(batch, rows, columns, depth, bool(constants["SUMS"]), block)
+
+
+def _block(rows: int, columns: int, depth: int) -> int:
+    most = max(COLUMNS, MOST_PACKED // depth // COLUMNS * COLUMNS)
+    if rows < FEW_ROWS:
+        most = min(most, max(MIN_BLOCK, whole_panels(ceil_div(columns, SHARES))))
+    blocks = ceil_div(whole_panels(columns), most)
+    for count in range(blocks, 2 * blocks):
+        if columns % (count * COLUMNS) == 0:
+            return columns // count
+    return whole_panels(ceil_div(columns, blocks))
+
+
+def whole_panels(columns: int) -> int:
+    """In whole panels."""
+    return ceil_div(columns, COLUMNS) * COLUMNS
+
+
+Axes = tuple[tuple[str, int], ...]
+
+
+def cheapest_axis(
+    name: str, axes: Axes, extra: dict[str, float], new_body: Callable[[], Body]
+) -> str:
+    """The axis along which four elements of an operand take the fewest instructions.
+
+    `axes`: the parameters of function `name` and their extents; `extra`: what else each costs.
+    """
+
+    def cost(axis: str) -> float:
+        return extra[axis] + _cost(name, axes, axis, new_body())
+
+    return min(extra, key=cost)
+
+
+def _cost(name: str, axes: Axes, along: str, body: Body) -> float:
+    env: Env = {}
+    for axis, extent in axes:
+        whole = axis == along and extent % LANES == 0
+        counter = body.positions.name(axis, Counter(body.f.local(axis, I32), 0))
+        index = variable(counter, extent // LANES) * LANES if whole else variable(counter, extent)
+        body.bind(env, axis, index)
+
+    def element(inner: Env) -> None:
+        body.bind(inner, along, body.index_of(inner, along) + body.index_of(inner, "lane"))
+        body.value(Call(name, tuple(Name(axis) for axis, _ in axes)), inner)
+
+    try:
+        body.four("lane", element, env)
+    except Unvectorisable:
+        return inf
+    return body.scopes.cost

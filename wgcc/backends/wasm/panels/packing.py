@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from wgcc.backends.wasm.encoding.encoder import V128
+from wgcc.backends.wasm.encoding.instructions import V128
 from wgcc.backends.wasm.kernels.body import Body
 from wgcc.backends.wasm.kernels.loops import WithEnv
-from wgcc.backends.wasm.kernels.span import LANES, Span, fixed
-from wgcc.backends.wasm.kernels.things import Env, Held
-from wgcc.backends.wasm.panels.micro_kernel import COLUMNS, ROWS, SPREAD
-from wgcc.backends.wasm.panels.tiling import Tiling
+from wgcc.backends.wasm.kernels.scopes import LANES, Env, Held, Span, fixed
+from wgcc.backends.wasm.panels.micro_kernel import COLUMNS, ROWS, SPREAD, Tiling
 from wgcc.ir.index import Index, constant
 from wgcc.kernel.parse import parse_expression
 from wgcc.kernel.tree import Assign, Element, Name

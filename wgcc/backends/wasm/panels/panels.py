@@ -10,15 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from wgcc.backends.wasm.kernels.body import Body
+from wgcc.backends.wasm.kernels.body import Body, share
 from wgcc.backends.wasm.kernels.loops import WithEnv
-from wgcc.backends.wasm.kernels.span import LANES, Span
-from wgcc.backends.wasm.kernels.things import Env
-from wgcc.backends.wasm.kernels.threads import share
-from wgcc.backends.wasm.panels.micro_kernel import COLUMNS, ROWS, multiply
-from wgcc.backends.wasm.panels.operands import cheapest_axis
+from wgcc.backends.wasm.kernels.scopes import LANES, Env, Span
+from wgcc.backends.wasm.panels.micro_kernel import COLUMNS, ROWS, Tiling, cheapest_axis, multiply
 from wgcc.backends.wasm.panels.packing import TRANSPOSE, LeftPacking, RightPacking
-from wgcc.backends.wasm.panels.tiling import Tiling
 from wgcc.ir.index import Index, constant
 from wgcc.kernel.parse import parse_expression, parse_statements
 from wgcc.kernel.tree import Statement

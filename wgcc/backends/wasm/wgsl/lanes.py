@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from wgcc.backends.wasm.encoding.encoder import F32, I32, V128, unsigned
-from wgcc.backends.wasm.encoding.function import Function
-from wgcc.backends.wasm.encoding.instructions import PLAIN_CODES
+from wgcc.backends.wasm.encoding.instructions import F32, I32, PLAIN_CODES, V128, unsigned
+from wgcc.backends.wasm.encoding.module import Function
 from wgcc.backends.wasm.wgsl.evaluate import (
     Constant,
     Environment,

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from wgcc.backends.wasm.encoding.encoder import F32, I32, V128
-from wgcc.backends.wasm.encoding.function import Function
-from wgcc.backends.wasm.encoding.module import Module
+from wgcc.backends.wasm.encoding.instructions import F32, I32, V128
+from wgcc.backends.wasm.encoding.module import Function, Module
 from wgcc.backends.wasm.wgsl.evaluate import (
     Compiled,
     Constant,
@@ -41,7 +40,7 @@ from wgcc.kernel.tree import (
     Name,
     Unary,
 )
-from wgcc.ops.dtypes import FOLDER
+from wgcc.ops.checks import FOLDER
 
 BUILT_IN = Path(__file__).parent / "functions"
 

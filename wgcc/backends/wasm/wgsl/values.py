@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from wgcc.backends.wasm.encoding.encoder import F32, I32, V128, wrap_i32
+from wgcc.backends.wasm.encoding.instructions import F32, I32, V128, wrap_i32
 
 
 class Value:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from wgcc.backends import printing_backends
+from wgcc.cli import shell_completion
 from wgcc.cli.options import json_option, model_options, strict_dims_option
 from wgcc.cli.printing import show, show_json
 
@@ -43,12 +45,14 @@ STAGES = ("ast", *IR_STAGES, *STEP_STAGES, "fused", "plan")
 @click.option(
     "--as",
     "language",
-    type=click.Choice(["wg"]),
-    help="With --stage: print its graphs as a program of the language.",
+    type=click.Choice(["wg", *printing_backends()]),
+    help="With --stage: print its graphs as a program of the language (wg). With --kernel: print "
+    "its WGSL alone (wgsl), or as CUDA C++ (cuda), to ask a GPU's compiler about it.",
 )
 @click.option(
     "--kernel",
     metavar="NAME",
+    shell_complete=shell_completion.kernels,
     help="Print the WGSL of a kernel, with its threads, memory, registers and operations per byte.",
 )
 @click.option(
@@ -68,7 +72,12 @@ STAGES = ("ast", *IR_STAGES, *STEP_STAGES, "fused", "plan")
     type=click.Choice(["text", "dot", "svg", "html"]),
     help="Draw the dependencies of kernels or, with --stage, of ops.",
 )
-@click.option("--entry", metavar="NAME", help="Show only this entry.")
+@click.option(
+    "--entry",
+    metavar="NAME",
+    shell_complete=shell_completion.entries,
+    help="Show only this entry.",
+)
 @model_options
 @strict_dims_option
 @json_option
@@ -98,12 +107,14 @@ def command(
         raise click.UsageError("choose one of --kernel, --kernels, --memory and --graph.")
     if wat and (kernel is None or as_json):
         raise click.UsageError("--wat goes with --kernel NAME, and not with --json.")
-    _check_language(stage, language)
+    _check_language(stage, kernel, language)
     subject = open_subject(path, sizes, model, seed, entry, strict_dims)
     if wat and kernel is not None:
         from wgcc.cli.commands.show.subject import kernel_wat
 
         show(kernel_wat(subject, kernel))
+    elif language is not None and kernel is not None:
+        show(_print_as(language, *subject.kernel(kernel)).rstrip("\n"))
     elif kernel is not None or kernels:
         _show_kernels(subject, kernel, as_json)
     elif as_json:
@@ -113,7 +124,7 @@ def command(
 
         show(memory_text(subject))
     elif graph is not None:
-        show(_drawn(subject, stage or "fused", graph).rstrip("\n"))
+        show(_drawing(subject, stage or "fused", graph).rstrip("\n"))
     elif stage is not None:
         show(_stage_text(subject, stage, language).rstrip("\n"))
     else:
@@ -122,9 +133,18 @@ def command(
         show(overview(subject.plan))
 
 
-def _check_language(stage: str | None, language: str | None) -> None:
-    if language is not None and stage not in IR_STAGES:
-        raise click.UsageError(f"--as goes with --stage {', '.join(IR_STAGES)}.")
+def _check_language(stage: str | None, kernel: str | None, language: str | None) -> None:
+    if language == "wg" and stage not in IR_STAGES:
+        raise click.UsageError(f"--as wg goes with --stage {', '.join(IR_STAGES)}.")
+    if language not in (None, "wg") and kernel is None:
+        raise click.UsageError(f"--as {language} goes with --kernel NAME.")
+
+
+def _print_as(language: str, name: str, text: str) -> str:
+    from wgcc.backends import print_as
+    from wgcc.kernel.parse import parse_module
+
+    return print_as(language, parse_module(text), name)
 
 
 def _show_kernels(subject: Subject, kernel: str | None, as_json: bool) -> None:
@@ -177,12 +197,12 @@ def _stage_text(subject: Subject, stage: str, language: str | None) -> str:
         from wgcc.bundle.plan import plan_text
 
         return plan_text(subject.plan)
-    from wgcc.cli.commands.show.fused import fused_text
+    from wgcc.cli.commands.show.overview import fused_text
 
     return fused_text(subject)
 
 
-def _drawn(subject: Subject, stage: str, form: str) -> str:
+def _drawing(subject: Subject, stage: str, form: str) -> str:
     from wgcc.cli.commands.show.drawing import draw, graph_drawing, plan_drawing
 
     if stage in IR_STAGES:

@@ -14,9 +14,11 @@ from typing import Any
 
 from wgcc.access.devices import DEVICES
 from wgcc.access.model import Access, access_or_none
-from wgcc.backends.wgsl.print_tree import print_module
+from wgcc.backends.wgsl.print_tree import print_expression, print_module
+from wgcc.bundle.check_kernel import check_kernel
 from wgcc.bundle.plan import all_dispatches, times_run
 from wgcc.cli.printing import size, table, thousands
+from wgcc.ir.dtypes import F16
 from wgcc.kernel.parse import parse_module
 from wgcc.kernel.rewrite.subgroups import with_subgroups
 from wgcc.kernel.tokenize import WgslError
@@ -29,7 +31,7 @@ _VARIABLE = re.compile(r"^ +var (\w+)(?:: ([^=;]+?))?(?: = (.+))?;", re.M)
 # `x += a`, `x = fma(a, b, x)`, `x.y = max(x.y, a)`: the new value depends on the old one.
 _GROWS = r"\b{0}(?:\.\w+|\[[^\]]+\])?\s*(?:[-+*|]=|=[^=;]*\b{0}\b)"
 # By the prefix of a type; vectors of f16 come first.
-_WORDS = {"f16": 0.5, "vec2h": 1, "vec4h": 2, "vec2": 2, "vec3": 3, "vec4": 4}
+_WORDS = {F16: 0.5, "vec2h": 1, "vec4h": 2, "vec2": 2, "vec3": 3, "vec4": 4}
 
 Facts = dict[str, Any]
 
@@ -46,6 +48,7 @@ def kernel_facts(plan: Mapping[str, Any], name: str, text: str) -> Facts:
         "workgroup_bytes": _bytes(_SHARED.findall(text), constants),
         "accumulators": _accumulators(text, constants),
         "operations_per_load": None,
+        "indices": _indices(plan, name, text),
         "dispatches": _dispatches(plan, number),
     }
     _add_access(facts, text)
@@ -62,6 +65,8 @@ def facts_comment(facts: Facts) -> str:
         f"workgroup memory: {size(facts['workgroup_bytes'])}",
         f"registers: {facts['registers']} per thread, {facts['accumulators']} of them accumulate",
     ]
+    if facts["indices"]:
+        lines.append(_indices_line(facts["indices"]))
     if facts["operations_per_load"]:
         lines.append(f"operations per operand loaded: {facts['operations_per_load']:.1f}")
     for item in facts["dispatches"]:
@@ -74,6 +79,26 @@ def facts_comment(facts: Facts) -> str:
         )
         lines += _access_lines(item)
     return "".join(f"// {line}\n" for line in lines)
+
+
+def _indices(plan: Mapping[str, Any], name: str, text: str) -> Facts | None:
+    """How many indices are proven to be in range; None of a file that the checker cannot read."""
+    try:
+        report = check_kernel(plan, name, parse_module(text))
+    except WgslError:
+        return None
+    unproven = [
+        f"{index.array}[{print_expression(index.index)}]: {index.reason}"
+        for index in report.unproven
+    ]
+    return {"count": len(report.indices), "unproven": unproven}
+
+
+def _indices_line(indices: Facts) -> str:
+    unproven = list(dict.fromkeys(indices["unproven"]))
+    proven = indices["count"] - len(indices["unproven"])
+    line = f"indices: {proven} of {indices['count']} are proven to be in range"
+    return "\n//   not proven: ".join([line, *unproven])
 
 
 def facts_table(kernels: list[Facts]) -> str:
@@ -105,7 +130,7 @@ def facts_table(kernels: list[Facts]) -> str:
 
 
 def access_facts(access: Access) -> Facts:
-    """What the access model says of a dispatch."""
+    """The figures of the access model for a dispatch."""
     return {
         "sectors": access.sector_ratio,
         "sectors_64": access.sector_ratio_64,
