@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import re
 import stat
 import sys
 from pathlib import Path
@@ -49,6 +50,14 @@ def test_every_program_of_the_repository_is_laid_out() -> None:
     for path in programs():
         text = path.read_text()
         assert laid_out(text) == text, f"wgcc fmt {path.relative_to(ROOT)}"
+
+
+def test_programs_in_the_reference_are_laid_out() -> None:
+    page = (ROOT / "grammar" / "README.md").read_text()
+    blocks = re.findall(r"```wg\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) > 15
+    for block in blocks:
+        assert laid_out(block) == block
 
 
 def test_layout_changes_no_program_and_is_final() -> None:

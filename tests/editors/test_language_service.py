@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -221,6 +222,32 @@ def test_names_that_are_refused(analysis: Analysis, offset: int, new: str, why: 
         rename(analysis, offset, new)
 
 
+def test_files_that_import_a_name_are_changed_too(tmp_path: Path) -> None:
+    (tmp_path / "parts.wg").write_text("fn twice[N](x: f32[N]) -> f32[N] = x + x\n")
+    parts = analyse(Source(str(tmp_path / "parts.wg"), (tmp_path / "parts.wg").read_text()))
+    text = 'import twice from "parts.wg"\ntest "t" { y = twice(ones(f32[2])) }\n'
+    user = Source("m.wg", text, str(tmp_path / "m.wg"))
+    stranger = Source("o.wg", "fn twice(x: f32) -> f32 = x\n", str(tmp_path / "o.wg"))
+    edits = rename(parts, 3, "double", [user, stranger])
+    assert {span.source for span, _ in edits} == {parts.source, user}
+    changed = apply_edits(text, [edit for edit in edits if edit[0].source is user])
+    assert changed == text.replace("twice", "double")
+
+
+def test_members_that_other_files_use_are_left_to_their_authors(tmp_path: Path) -> None:
+    file = tmp_path / "parts.wg"
+    file.write_text("layer L[D] { param w: f32[D] ~ normal(0.1) }\n")
+    parts = analyse(Source(str(file), file.read_text()))
+    text = 'import L from "parts.wg"\nmodel M { l: L[2]; entry e() -> (y: f32[2]) = l.w }\n'
+    with pytest.raises(CannotRename, match="as a member"):
+        rename(
+            parts,
+            file.read_text().index("w:"),
+            "weight",
+            [Source("m", text, str(tmp_path / "m.wg"))],
+        )
+
+
 def test_selectors_are_not_changed_silently() -> None:
     text = TEXT.replace("with opt\n", 'with opt over "*.scale"\n')
     with pytest.raises(CannotRename, match="by hand"):
@@ -248,6 +275,28 @@ def test_pages_describe_every_built_in_and_setting() -> None:
     assert set(BUILTINS) <= set(reference())
     assert set(SETTINGS) <= set(optimizer_settings())
     assert all(entry.meaning for entry in reference().values())
+
+
+def test_no_text_is_too_broken() -> None:
+    """Editors ask about texts that are being written."""
+    rng = random.Random(3)
+    paths = sorted((ROOT / "tests" / "filetests").rglob("*.wg"))
+    for path in rng.sample(paths, 30):
+        text = path.read_text()
+        for _ in range(3):
+            start = rng.randrange(len(text) + 1)
+            end = start + rng.randrange(20)
+            text = text[:start] + rng.choice((*"{}()[],.:=|\n", "fn ", "layer", '"')) + text[end:]
+        broken = analyse(Source(str(path), text, str(path)))
+        for offset in (rng.randrange(len(text) + 1) for _ in range(4)):
+            complete(broken, offset)
+            hover(broken, offset)
+            signature_help(broken, offset)
+            definition(broken, offset)
+        inlay_hints(broken, 0, len(text))
+        folding_ranges(broken)
+        for item in outline(broken):
+            assert 0 <= item.span.start <= item.name_span.start < item.span.end <= len(text)
 
 
 def test_every_example_is_analysed_like_the_check() -> None:

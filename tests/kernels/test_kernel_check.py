@@ -331,6 +331,28 @@ def test_limits_of_webgpu_are_kept():
     )
 
 
+def test_all_types_have_a_size_in_workgroup_memory():
+    kinds = ("bool", "f16", "vec3<f32>", "array<vec2<u32>, 4>", "atomic<u32>", "Pair")
+    variables = "".join(f"var<workgroup> a{i}: {kind};" for i, kind in enumerate(kinds))
+    kernel = (
+        f"struct Pair {{ a: u32, b: f32 }} {variables} @compute @workgroup_size(1) fn main() {{ }}"
+    )
+    assert check(parse_module(kernel)).problems == ()
+
+
+def test_a_product_that_is_large_enough_has_large_factors():
+    kernel = """
+@group(0) @binding(0) var<storage, read_write> y0: array<u32, 32>;
+@compute @workgroup_size(64)
+fn main(@builtin(local_invocation_index) k: u32) {
+  if (k * 4u + 1u >= 128u) { y0[k - 32u] = k; }
+  if (3u * k < 96u) { y0[k] = k; }
+  if (k * 4u + 5u >= 128u) { y0[k - 32u] = k; }
+}
+"""
+    assert [i.is_proven for i in check(parse_module(kernel)).indices] == [True, True, False]
+
+
 def test_functions_are_typed():
     assert "f returns f32 as u32" in "".join(
         problems("let a = f(1.0);", "fn f(a: f32) -> u32 { return a; }")

@@ -4,11 +4,11 @@ A back end reads trees (`kernel/tree.py`), never text: `tree_of` gives the tree 
 kernel (`schedule/kernels/render.py`), `Kernel.body` what is left where a back end has its own
 bindings and functions of ops. There are two interfaces:
 
-    NAME/print_tree.py   print_file(module: Module, name: str, notes: Sequence[str]) -> str
-    wasm/twin.py         write_twin(schedule: Schedule) -> Twin | None
+    print_tree   print_file(module: Module, name: str, notes: Sequence[str]) -> str
+    wasm/twin    write_twin(schedule: Schedule) -> Twin | None
 
 The first prints one kernel as a file of its own; `notes` are the lines of the comment at its top.
-A folder that has it is found by `wgcc show BUNDLE --kernel NAME --as FOLDER`, and nothing else
+A folder with this module is found by `wgcc show BUNDLE --kernel NAME --as FOLDER`, and nothing else
 needs to name it; `printer.py` has what languages like C share. The second makes one module of all
 entries, for machines without a GPU.
 

@@ -62,7 +62,7 @@ def u32(number: int) -> Literal:
     return Literal(number, "u32")
 
 
-def named(text: str) -> Expr:
+def member(text: str) -> Expr:
     """A name, or a member of one: `round.x`."""
     first, *fields = text.split(".")
     expr: Expr = Name(first)

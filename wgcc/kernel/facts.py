@@ -25,7 +25,7 @@ _BIT_COUNTS = ("countOneBits", "countLeadingZeros", "countTrailingZeros")
 
 
 @dataclass(frozen=True, slots=True)
-class Symbol:
+class KnownSymbol:
     """`definition` says it in older symbols; `origin` is where an unknown number comes from."""
 
     kind: str
@@ -40,12 +40,12 @@ class Symbol:
 class Knowledge:
     """`symbols` are those of the whole kernel; `bounds` holds what tests say of expressions."""
 
-    symbols: dict[str, Symbol] = field(default_factory=dict)
+    symbols: dict[str, KnownSymbol] = field(default_factory=dict)
     bounds: dict[Expr, Range] = field(default_factory=dict)
     _ranges: dict[Expr, Range] = field(default_factory=dict)
 
     def unknown(self, kind: str, origin: str, is_uniform: bool, known: Range | None = None) -> Name:
-        return self._add(Symbol(kind, is_uniform, known, origin=origin), origin)
+        return self._add(KnownSymbol(kind, is_uniform, known, origin=origin), origin)
 
     def define(self, name: str, kind: str, definition: Expr) -> Expr:
         """A symbol for an expression, if that has no name yet."""
@@ -55,9 +55,9 @@ class Knowledge:
         depth = 1 + max((self.symbols[n].depth for n in names_of(definition)), default=0)
         if depth > MAX_DEPTH:
             return self.unknown(kind, name, is_uniform, self.range(definition))
-        return self._add(Symbol(kind, is_uniform, None, definition, name, depth), name)
+        return self._add(KnownSymbol(kind, is_uniform, None, definition, name, depth), name)
 
-    def _add(self, symbol: Symbol, name: str) -> Name:
+    def _add(self, symbol: KnownSymbol, name: str) -> Name:
         unique = f"{name}#{len(self.symbols)}"
         self.symbols[unique] = symbol
         return Name(unique)
@@ -275,8 +275,13 @@ def _operands(
                 (left, _span(new.low + b.low, new.high + b.high)),
                 (right, _span(a.low - new.high, a.high - new.low)),
             ]
-        case "*" if a.low >= 0 and b.low > 0:
-            return [(left, Range(0, max(new.high, 0) // b.low))]
+        case "*" if a.low >= 0 and b.low >= 0:
+            sides = ((left, b), (right, a))
+            return [
+                (side, _span(-(-max(new.low, 0) // other.high), max(new.high, 0) // other.low))
+                for side, other in sides
+                if other.low > 0
+            ]
         case "/" if a.low >= 0 and b.low > 0:
             return [(left, Range(max(new.low, 0) * b.low, (new.high + 1) * b.high - 1))]
     return []

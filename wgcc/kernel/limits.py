@@ -36,4 +36,6 @@ def _bytes(evaluation: Evaluation, kind: str) -> int:
     array = array_parts(kind)
     element = evaluation.long(array[0]) if array else kind
     count = evaluation.length_of(kind) if array else 1
-    return -(-count * bytes_of(element) // 16) * 16
+    struct = evaluation.module.structs.get(element)
+    fields = [kind for _, kind in struct.fields] if struct else [element]
+    return -(-count * sum(bytes_of(evaluation.long(kind)) for kind in fields) // 16) * 16

@@ -17,7 +17,7 @@ BARRIERS = ("workgroupBarrier", "storageBarrier")
 SUFFIXES = {"f": "f32", "h": "f16", "i": "i32", "u": "u32"}
 SHORT_VECTORS = {f"vec{n}{s}": f"vec{n}<{kind}>" for n in "234" for s, kind in SUFFIXES.items()}
 # Bytes of a scalar in memory.
-BYTES = {"f32": 4, "i32": 4, "u32": 4, "atomic<u32>": 4, "atomic<i32>": 4, "f16": 2}
+BYTES = {"bool": 4, "f32": 4, "i32": 4, "u32": 4, "atomic<u32>": 4, "atomic<i32>": 4, "f16": 2}
 _VECTOR = re.compile(r"vec([234])<(\w+)>")
 _OPEN = {"int": ("i32", "u32", "f32", "f16", "float"), "float": ("f32", "f16")}
 # Functions whose result has the type that their arguments have together, by what these may be.

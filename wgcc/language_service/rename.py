@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from wgcc.errors import Source, Span
+from wgcc.errors import Diagnostics, Source, Span
 from wgcc.files import data_dir, read_text
 from wgcc.language_service.analysis import Analysis, analyse
 from wgcc.language_service.fixes import Edit, apply_edits
 from wgcc.language_service.hover import word_at
-from wgcc.language_service.names import IMPORT, Symbol
+from wgcc.language_service.names import IMPORT, NameScope, Symbol, find_names
 from wgcc.syntax import ast
 from wgcc.syntax.grammar import grammar
+from wgcc.syntax.parser import parse
 from wgcc.syntax.tree_text import walk
 
+IMPORTS = (ast.ImportNames, ast.ImportModule)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -34,8 +37,7 @@ def definition(analysis: Analysis, offset: int) -> Span | None:
 def _find_elsewhere(analysis: Analysis, name: str) -> Span | None:
     """Looks in the files that this one imports, then in the library."""
     root = Path(analysis.source.path)
-    imports = (ast.ImportNames, ast.ImportModule)
-    paths = [item.path.value for item in analysis.tree.items if isinstance(item, imports)]
+    paths = [item.path.value for item in analysis.tree.items if isinstance(item, IMPORTS)]
     files = [(path, root.parent / path) for path in paths if not path.startswith("std/")]
     library = sorted((data_dir("grammar") / "std").glob("*.wg"))
     declaration = re.compile(rf"^(?:layer|model|fn|const|dim|dtype)\s+({re.escape(name)})\b", re.M)
@@ -59,9 +61,12 @@ def references(analysis: Analysis, offset: int) -> list[Span]:
     return _uses_in_order(use[0]) if use is not None else []
 
 
-def rename(analysis: Analysis, offset: int, new: str) -> list[Edit]:
-    """Edits that give a symbol another name. The checker decides whether the program is still the
-    same: it must have no other problems than before."""
+def rename(analysis: Analysis, offset: int, new: str, others: Iterable[Source] = ()) -> list[Edit]:
+    """Edits that give a symbol another name, also in the files among `others` that import it.
+
+    The checker decides whether the program is still the same: it must have no other problems than
+    before.
+    """
     use = analysis.names.used_at(offset)
     if use is None or use[0].kind == IMPORT:
         raise CannotRename("only what this file defines can be renamed")
@@ -77,7 +82,25 @@ def rename(analysis: Analysis, offset: int, new: str) -> list[Edit]:
     if len(after.diagnostics.items) > len(analysis.diagnostics.items):
         message = after.diagnostics.items[-1].message
         raise CannotRename(f"that would change the program: {message}")
-    return edits
+    return [*edits, *((span, new) for span in _imported_uses(analysis, symbol, others))]
+
+
+def _imported_uses(analysis: Analysis, symbol: Symbol, others: Iterable[Source]) -> Iterator[Span]:
+    """Uses in files that import this one: of the name itself; of members, by hand."""
+    for source in others:
+        tree = parse(source, Diagnostics())
+        imports = [item for item in tree.items if isinstance(item, IMPORTS)]
+        folder = Path(source.path).parent
+        own = [
+            item for item in imports
+            if (folder / item.path.value).resolve() == Path(analysis.source.path).resolve()
+        ]  # fmt: skip
+        if own and re.search(rf"\.\s*{symbol.name}\b", source.text):
+            raise CannotRename(f"{source.path} may use it as a member: change that by hand first")
+        names = find_names(tree, {}) if own else NameScope()
+        use = names.symbols.get(symbol.name)
+        if use is not None and use.node in own and symbol.scope.outer is None:
+            yield from _uses_in_order(use)
 
 
 def _refuse_selectors(analysis: Analysis, symbol: Symbol) -> None:

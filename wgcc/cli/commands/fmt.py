@@ -12,7 +12,7 @@ import click
 from wgcc.cli.options import programs_in
 from wgcc.cli.printing import plural, say, say_diagnostics, show
 from wgcc.cli.source_files import write_source
-from wgcc.errors import Diagnostics, Source, WgError
+from wgcc.errors import Diagnostics, Source
 
 STDIN = Path("-")
 
@@ -40,24 +40,28 @@ def command(ctx: click.Context, files: tuple[Path, ...], only_check: bool, as_di
     failed = changed = 0
     for path in _inputs(files):
         text = _read(path)
-        try:
-            new = _format(path, text)
-        except WgError as error:
-            say_diagnostics(error.diagnostics)
+        new = _format(path, text)
+        if new is None:
             failed += 1
             continue
         changed += new != text
         if as_diff:
-            show(_diff(path, text, new)) if new != text else None
-        elif path == STDIN and not only_check:
+            _show_diff(path, text, new)
+        elif only_check:
+            _say_change("would change", path, text, new)
+        elif path == STDIN:
             click.echo(new, nl=False)
         elif new != text:
-            say(f"{'would change' if only_check else 'formatted'} {path}")
-            if not only_check:
-                write_source(path, new)
+            write_source(path, new)
+            _say_change("formatted", path, text, new)
     if not (only_check or as_diff or STDIN in files):
         say(f"{plural(changed, 'file')} changed", style="good")
     ctx.exit(1 if failed or ((only_check or as_diff) and changed) else 0)
+
+
+def _say_change(what: str, path: Path, old: str, new: str) -> None:
+    if new != old:
+        say(f"{what} {path}")
 
 
 def _inputs(files: tuple[Path, ...]) -> Iterator[Path]:
@@ -76,19 +80,21 @@ def _read(path: Path) -> str:
         raise click.UsageError("stdin is not UTF-8 text") from None
 
 
-def _format(path: Path, text: str) -> str:
+def _format(path: Path, text: str) -> str | None:
+    """None if it has syntax errors, which are printed."""
     from wgcc.language_service.layout import format_source
 
     diagnostics = Diagnostics()
     shown = "<stdin>" if path == STDIN else str(path)
     new = format_source(Source(path.name, text, shown), diagnostics)
     if new is None:
-        raise WgError("it has syntax errors", diagnostics)
+        say_diagnostics(diagnostics)
     return new
 
 
-def _diff(path: Path, old: str, new: str) -> str:
+def _show_diff(path: Path, old: str, new: str) -> None:
     lines = difflib.unified_diff(
         old.splitlines(), new.splitlines(), str(path), str(path), lineterm=""
     )
-    return "\n".join(lines)
+    if new != old:
+        show("\n".join(lines))

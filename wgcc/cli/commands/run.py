@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wgcc.cli import shell_completion
 from wgcc.cli.data import DataOptions, say_reading, unknown_option
 from wgcc.cli.failures import failures
 from wgcc.cli.options import SEED, device_option, json_option
@@ -32,7 +33,7 @@ CHARACTERS = 200
 
 @click.command("run")
 @click.argument("bundle", type=click.Path(exists=True, path_type=Path))
-@click.argument("entry")
+@click.argument("entry", shell_complete=shell_completion.entries)
 @click.option("-i", "--input", "inputs", multiple=True, help="FILE, NAME=FILE or NAME=NUMBER.")
 @click.option("-o", "--output", "outputs", multiple=True, help="FILE or NAME=FILE.")
 @click.option("--columns", metavar="A,B,C", help="The columns of a table to use.")
@@ -289,7 +290,7 @@ def class_names(model: Model) -> list[str] | None:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """What an entry returned. `classes` are the names of a model's classes, if it has some."""
+    """The outputs of an entry. `classes` are the names of a model's classes, if it has some."""
 
     entry: Entry
     arrays: Mapping[str, Array]

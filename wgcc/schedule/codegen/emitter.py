@@ -29,7 +29,7 @@ from wgcc.kernel.tree import (
 from wgcc.ops import OPS
 from wgcc.ops.registry import Indirect, Join, Pointwise, Source, View
 from wgcc.schedule.codegen.bindings import Bindings, Hoisting, unchanged
-from wgcc.schedule.codegen.terms import clamped, expr_of, is_number, number, wgsl_type, zero
+from wgcc.schedule.codegen.terms import clamp_index, expr_of, is_number, number, wgsl_type, zero
 
 
 def nothing_hoisted(index: Index, load: Expr, kind: str = "f32") -> Expr | None:
@@ -225,7 +225,7 @@ class Emitter:
         if lower.inside is None:
             return self.at(node.inputs[0], indices(lower.index(node, coordinates)))
         conditions = [self._condition(*c) for c in lower.inside(node, coordinates)]
-        return self._guarded(
+        return self._select_piece(
             [(all_of(conditions), indices(lower.index(node, coordinates)))],
             node.inputs,
             node.output,
@@ -240,9 +240,9 @@ class Emitter:
             place = (*coordinates[:axis], coordinates[axis] - start, *coordinates[axis + 1 :])
             pieces.append((self._condition(start, coordinates[axis], end), place))
             start = end
-        return self._guarded(pieces, node.inputs, node.output, coordinates)
+        return self._select_piece(pieces, node.inputs, node.output, coordinates)
 
-    def _guarded(
+    def _select_piece(
         self,
         pieces: list[tuple[Expr | None, Coordinates]],
         inputs: tuple[Value, ...],
@@ -289,7 +289,7 @@ class Emitter:
         return self.let("at", select(u32(0), expr_of(self.hoist(index)), inside), coordinates)
 
     def _looked_at(self, value: Value, place: Coordinates) -> tuple[Value, Coordinates]:
-        """What is behind views that always have an element."""
+        """Looks through views that always have an element."""
         while True:
             node, part = self._producers.get(value.name), self.bindings.part(value)
             lower = OPS[node.op].lower if node is not None else None
@@ -322,7 +322,7 @@ class Emitter:
         table, places = node.inputs
         place = indices(lower.at(node, coordinates))
         limit = lower.limit(node)
-        row = self.let("row", clamped(self.at(places, place), limit, places.dtype), place)
+        row = self.let("row", clamp_index(self.at(places, place), limit, places.dtype), place)
         index = self._named(row, limit + 1, place)
         return self.at(table, indices(lower.index(node, coordinates, index)))
 

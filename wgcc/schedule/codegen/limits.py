@@ -20,7 +20,7 @@ GOOD_ITERATIONS = 60_000
 MAX_UNROLLED = 64
 
 
-def unrolled(iterations: int) -> int:
+def unroll_times(iterations: int) -> int:
     """How many elements one iteration should take in loops over `iterations` elements in all."""
     times = 1
     while iterations > times * GOOD_ITERATIONS and times < MAX_UNROLLED:

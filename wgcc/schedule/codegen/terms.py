@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 
 from wgcc.ir.index import Atom, Index, Quotient, Variable
-from wgcc.kernel.build import expression, in_parens, named, u32
+from wgcc.kernel.build import expression, in_parens, member, u32
 from wgcc.kernel.tree import Binary, Call, Expr, names_of
 from wgcc.ops.checks import literal, wgsl_type
 
-__all__ = ["clamped", "element_type", "expr_of", "is_number", "number", "wgsl_type", "zero"]
+__all__ = ["clamp_index", "element_type", "expr_of", "is_number", "number", "wgsl_type", "zero"]
 
 
 def element_type(dtype: str) -> str:
@@ -29,7 +29,7 @@ def is_number(expr: Expr) -> bool:
     return not names_of(expr)
 
 
-def clamped(index: Expr, limit: int, dtype: str) -> Expr:
+def clamp_index(index: Expr, limit: int, dtype: str) -> Expr:
     """A run-time index of some integer type as a u32 that is at most `limit`."""
     if wgsl_type(dtype) == "u32":
         return Call("min", (index, u32(limit)))
@@ -60,7 +60,7 @@ def _term(atom: Atom, factor: int) -> Expr:
 
 def _atom(atom: Atom) -> Expr:
     if isinstance(atom, Variable):
-        return named(atom.name)
+        return member(atom.name)
     op = "/" if isinstance(atom, Quotient) else "%"
     dividend = in_parens(expr_of(atom.dividend.compared()))
     return Binary(op, dividend, u32(atom.divisor), parens=True)

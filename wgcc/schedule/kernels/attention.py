@@ -18,10 +18,15 @@ from wgcc.kernel.build import statements, take_several, u32
 from wgcc.kernel.tree import Binary, Name
 from wgcc.ops.attention import optional
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.limits import grid_of, thread_index, unrolled
+from wgcc.schedule.codegen.limits import grid_of, thread_index, unroll_times
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import Launch, Place, WorkgroupVariable
-from wgcc.schedule.kernels.attention_access import Access, Loop, Sizes, with_vectors
+from wgcc.schedule.kernels.attention_access import (
+    AttentionAccess,
+    AttentionSizes,
+    TileLoop,
+    with_vectors,
+)
 from wgcc.schedule.kernels.attention_tiles import (
     MAX_UNROLLED,
     ROW_TILE,
@@ -44,23 +49,23 @@ MIN_THREADS = 16
 def attention_code(group: Group, context: Context) -> GroupCode:
     node = group.roots[0]
     (q, k, v, *extras), (y, rows) = node.inputs, node.outputs
-    sizes = Sizes.of(q, k, v)
+    sizes = AttentionSizes.of(q, k, v)
     offset, mask = optional(extras)
     kept = context.is_stored(rows)
     flags = {"moving": offset is not None, "masked": mask is not None, "kept": kept}
 
-    def elements() -> Access:
-        found = Access(context)
+    def elements() -> AttentionAccess:
+        found = AttentionAccess(context)
         found.stores("put_y", y)
         found.reads("y", y)
         return rest(found)
 
-    def fours(vectors: Set[Place]) -> Access:
-        found = Access(context, vectors)
+    def fours(vectors: Set[Place]) -> AttentionAccess:
+        found = AttentionAccess(context, vectors)
         found.stores_vec4("put_y", y, sizes.width)
         return rest(found, vec4=True)
 
-    def rest(found: Access, vec4: bool = False) -> Access:
+    def rest(found: AttentionAccess, vec4: bool = False) -> AttentionAccess:
         if kept:
             found.stores("put_rows", rows)
             found.emitter.functions["log"] = None
@@ -70,7 +75,7 @@ def attention_code(group: Group, context: Context) -> GroupCode:
         return found
 
     keys = sizes.keys_seen(node.attrs["window"])
-    loop = Loop(sizes.tall, keys, (sizes.inner_4,), (sizes.width_4,), joins=True)
+    loop = TileLoop(sizes.tall, keys, (sizes.inner_4,), (sizes.width_4,), joins=True)
     twin = launch_panels("attention", elements(), sizes, flags)
     shape = tile_shape(sizes, Kept((sizes.width_4,), scores=1, beside=34))
     if shape is None:
@@ -84,7 +89,11 @@ def attention_code(group: Group, context: Context) -> GroupCode:
 
 
 def launch_blocks(
-    template: str, access: Access, sizes: Sizes, loop: Loop, flags: Mapping[str, bool]
+    template: str,
+    access: AttentionAccess,
+    sizes: AttentionSizes,
+    loop: TileLoop,
+    flags: Mapping[str, bool],
 ) -> Launch:
     """One thread per block of the rows (or keys) of each problem."""
     block, length = MOST_BLOCK, loop.length
@@ -95,7 +104,7 @@ def launch_blocks(
     blocks = ceil_div(length, block)
     grid = grid_of(ceil_div(sizes.pairs * blocks, BLOCK_LANES))
     spans = ceil_div(loop.steps, SPAN)
-    times = min(unrolled(spans * (1 + loop.inner)), MAX_UNROLLED)
+    times = min(unroll_times(spans * (1 + loop.inner)), MAX_UNROLLED)
     shape = {
         "BLOCK": block,
         "BLOCKS": blocks,
@@ -137,7 +146,9 @@ PANELS = {
 }
 
 
-def launch_panels(family: str, access: Access, sizes: Sizes, flags: Mapping[str, bool]) -> Launch:
+def launch_panels(
+    family: str, access: AttentionAccess, sizes: AttentionSizes, flags: Mapping[str, bool]
+) -> Launch:
     """For the twin, which packs rows and keys into panels of its own."""
     return access.context.launch(
         f"twin_{family}",
@@ -161,38 +172,38 @@ WORKGROUP, STATS_LANES = 64, 8
 
 def attention_grad_q_code(group: Group, context: Context) -> GroupCode:
     node = group.roots[0]
-    sizes = Sizes.of(*node.inputs[:3])
+    sizes = AttentionSizes.of(*node.inputs[:3])
     products = (sizes.inner_4, sizes.width_4)
-    loop = Loop(sizes.tall, sizes.keys_seen(node.attrs["window"]), products, (sizes.inner_4,))
+    loop = TileLoop(sizes.tall, sizes.keys_seen(node.attrs["window"]), products, (sizes.inner_4,))
     return _code(group, context, "attention_grad_q", "dq", "key", loop)
 
 
 def attention_grad_kv_code(group: Group, context: Context) -> GroupCode:
     node = group.roots[0]
-    sizes = Sizes.of(*node.inputs[:3])
+    sizes = AttentionSizes.of(*node.inputs[:3])
     products = (sizes.inner_4, sizes.width_4)
-    loop = Loop(sizes.keys, sizes.rows_seeing(node.attrs["window"]), products, products)
+    loop = TileLoop(sizes.keys, sizes.rows_seeing(node.attrs["window"]), products, products)
     return _code(group, context, "attention_grad_kv", "both", "row", loop)
 
 
 def _code(
-    group: Group, context: Context, template: str, result: str, along: str, loop: Loop
+    group: Group, context: Context, template: str, result: str, along: str, loop: TileLoop
 ) -> GroupCode:
     node = group.roots[0]
     (q, k, v, dy, *others), (*made, gradient) = node.inputs, node.outputs
     extras = [] if made else others[1:]
-    sizes = Sizes.of(q, k, v)
+    sizes = AttentionSizes.of(q, k, v)
     offset, mask = optional(extras)
     flags = {"moving": offset is not None, "masked": mask is not None, "makes_stats": bool(made)}
 
-    def elements() -> Access:
-        found = Access(context)
+    def elements() -> AttentionAccess:
+        found = AttentionAccess(context)
         found.stores(f"put_{result}", gradient)
         found.reads(result, gradient)
         return rest(found)
 
-    def fours(vectors: Set[Place]) -> Access:
-        found = Access(context, vectors)
+    def fours(vectors: Set[Place]) -> AttentionAccess:
+        found = AttentionAccess(context, vectors)
         if along == "key":
             found.stores_vec4("put_dq", gradient, sizes.inner)
         else:
@@ -200,7 +211,7 @@ def _code(
             found.stores_vec4("put_dv", gradient, sizes.width, start=sizes.inner)
         return rest(found, vec4=True)
 
-    def rest(found: Access, vec4: bool = False) -> Access:
+    def rest(found: AttentionAccess, vec4: bool = False) -> AttentionAccess:
         for name, value in (("query", q), ("key", k), ("value", v), ("dy", dy)):
             (found.reads_vec4 if vec4 else found.reads)(name, value)
         if made:
@@ -227,7 +238,7 @@ def _code(
     return context.code(gpu, twin)
 
 
-def _make_stats(access: Access, values: tuple[Value, Value, Value], vec4: bool) -> None:
+def _make_stats(access: AttentionAccess, values: tuple[Value, Value, Value], vec4: bool) -> None:
     y, rows, stats = values
     (access.reads_vec4 if vec4 else access.reads)("y", y)
     access.reads("kept", rows)
@@ -245,8 +256,8 @@ def _stats(node: Node, context: Context) -> Launch:
     y, kept, dy = node.inputs
     batch, heads, rows, width = y.shape
 
-    def fours(vectors: Set[Place]) -> Access:
-        found = Access(context, vectors)
+    def fours(vectors: Set[Place]) -> AttentionAccess:
+        found = AttentionAccess(context, vectors)
         found.reads_vec4("y", y)
         found.reads_vec4("dy", dy)
         found.reads("kept", kept)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.index import Coordinates, linear, variable
 from wgcc.ir.places import ceil_div
-from wgcc.kernel.build import expression, functions, named, when
+from wgcc.kernel.build import expression, functions, member, when
 from wgcc.kernel.tree import Constant, Declaration, Name, Return, Statement
 from wgcc.ops.attention import HIDDEN, AttentionScope, optional
 from wgcc.schedule.codegen.bindings import VECTOR
@@ -31,7 +31,7 @@ _VECTOR_AT = "z: u32, h: u32, t: u32, c: u32"
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class AttentionSizes:
     """`shared` heads of q belong to each key head: the rows of all of them see the same keys."""
 
     batch: int
@@ -43,7 +43,7 @@ class Sizes:
     width: int
 
     @classmethod
-    def of(cls, q: Value, k: Value, v: Value) -> Sizes:
+    def of(cls, q: Value, k: Value, v: Value) -> AttentionSizes:
         batch, heads, rows, inner = q.shape
         _, key_heads, keys, width = v.shape
         return cls(batch, key_heads, heads // key_heads, rows, keys, inner, width)
@@ -91,7 +91,7 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class TileLoop:
     """Each of `length` rows (or keys) loops over up to `steps` keys (or rows).
 
     `products` are the vectors of a head that are multiplied for a score, `sums` those of a row that
@@ -110,7 +110,7 @@ class Loop:
         return 4 * (sum(self.products) + sum(self.sums))
 
 
-class Access:
+class AttentionAccess:
     """Collects the functions of one kernel; `vectors` are regions bound as arrays of vectors."""
 
     def __init__(self, context: Context, vectors: Set[Place] = frozenset()) -> None:
@@ -157,7 +157,7 @@ class Access:
         stores: list[Statement] = []
         if self.context.is_stored(value):
             at = [linear(self._fourth(value, i, size, start), value.shape) for i in range(VECTOR)]
-            parts = [named(f"x.{component}") for component in COMPONENTS]
+            parts = [member(f"x.{component}") for component in COMPONENTS]
             if size % VECTOR:
                 self._scalar_stores.add(bindings.region(value))
             if bindings.region(value) in bindings.vectors:
@@ -167,7 +167,7 @@ class Access:
                 stores = [_within(i, size, store) for i, store in enumerate(ones[:size])]
         self._function(f"{name}({_VECTOR_AT}, x: vec4f)", *stores)
 
-    def sees(self, node: Node, extras: Sequence[Value], sizes: Sizes, along: str) -> None:
+    def sees(self, node: Node, extras: Sequence[Value], sizes: AttentionSizes, along: str) -> None:
         """`sees(row, key)` by position, and which keys a row sees (or rows see a key)."""
         scope = AttentionScope(node.attrs["causal"], node.attrs["window"])
         offset, mask = optional(extras)
@@ -181,7 +181,7 @@ class Access:
         if mask is not None:
             self.reads("mask", mask)
 
-    def _offset(self, offset: Value, sizes: Sizes, scope: AttentionScope) -> None:
+    def _offset(self, offset: Value, sizes: AttentionSizes, scope: AttentionScope) -> None:
         self._begin()
         # Beyond these every row sees all or nothing; sums of positions cannot overflow.
         far = scope.window or 0
@@ -210,8 +210,8 @@ class Access:
         return ", ".join(f"{name}: u32" for name in AXES[: len(value.shape)])
 
 
-def with_vectors(write: Callable[[Set[Place]], Access]) -> Access:
-    """What it writes if as many regions as possible are bound as vectors."""
+def with_vectors(write: Callable[[Set[Place]], AttentionAccess]) -> AttentionAccess:
+    """Writes with as many regions as possible bound as vectors."""
     return write(write(frozenset()).may_be_vectors())
 
 
@@ -234,7 +234,7 @@ def _load_ragged(name: str, size: int) -> tuple[Declaration, ...]:
     return functions(f"{head} {{ return vec4f({', '.join(parts)}); }}")
 
 
-def _ranges(scope: AttentionScope, sizes: Sizes, along: str) -> tuple[Declaration, ...]:
+def _ranges(scope: AttentionScope, sizes: AttentionSizes, along: str) -> tuple[Declaration, ...]:
     """A row's position counts from the first key; `first_row` and `end_row` count from the first
     row, and so does the key they are given."""
     conditions = []

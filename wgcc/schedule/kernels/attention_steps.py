@@ -35,7 +35,7 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class TileSteps:
     """A family. `own`: the letter of what a workgroup has, rows `m` or keys `s`."""
 
     own: str
@@ -46,13 +46,13 @@ class Steps:
 
 _SCALED = "SCALE * "
 STEPS = {
-    "attention_tiles": Steps(
+    "attention_tiles": TileSteps(
         "m",
         ("query",),
         (Product("x", "INNER", "query", "m_first", "key"),),
         (Sum("y", "WIDTH", "x", "value", "1.0 / sum.{} * "),),
     ),
-    "attention_grad_q_tiles": Steps(
+    "attention_grad_q_tiles": TileSteps(
         "m",
         ("query", "dy"),
         (
@@ -61,7 +61,7 @@ STEPS = {
         ),
         (Sum("dq", "INNER", "dp", "key", _SCALED),),
     ),
-    "attention_grad_kv_tiles": Steps(
+    "attention_grad_kv_tiles": TileSteps(
         "s",
         ("query", "dy"),
         (
@@ -74,7 +74,7 @@ STEPS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TilePlace:
     """One of a thread's rows, lanes or columns: where it is.
 
     Rows also have a component, the name of what they are of all (`own`), and a factor.
@@ -113,8 +113,8 @@ class SumPage:
     rows_each: str
     once: bool
     row: str
-    columns: tuple[Place, ...]
-    rows: tuple[Place, ...]
+    columns: tuple[TilePlace, ...]
+    rows: tuple[TilePlace, ...]
 
     @property
     def name(self) -> str:
@@ -131,14 +131,14 @@ class Seen:
     s: str
 
 
-def places(name: str, step: str, count: int) -> tuple[Place, ...]:
+def places(name: str, step: str, count: int) -> tuple[TilePlace, ...]:
     """`name`, `name + STEP`, `name + 2u * STEP`, …"""
     texts = (name, f"{name} + {step}", *(f"{name} + {n}u * {step}" for n in range(2, count)))
-    return tuple(Place(number, text) for number, text in enumerate(texts[:count]))
+    return tuple(TilePlace(number, text) for number, text in enumerate(texts[:count]))
 
 
 def page_of(family: str, constants: Mapping[str, int], makes_stats: bool) -> dict[str, object]:
-    """What the page of a family names."""
+    """The values that the page of a family names."""
     steps, own_is_row = STEPS[family], STEPS[family].own == "m"
     sums = tuple(_sum(step, steps.own, constants) for step in steps.sums)
     return {
@@ -156,10 +156,10 @@ def page_of(family: str, constants: Mapping[str, int], makes_stats: bool) -> dic
     }
 
 
-def _four(own: str, factor: str = "") -> tuple[Place, ...]:
+def _four(own: str, factor: str = "") -> tuple[TilePlace, ...]:
     """The rows (or keys) of a thread, in the tile."""
     rows = zip(places("down", "DOWN", 4), COMPONENTS, strict=True)
-    return tuple(Place(p.number, p.at, c, f"{own}.{c}", factor.format(c)) for p, c in rows)
+    return tuple(TilePlace(p.number, p.at, c, f"{own}.{c}", factor.format(c)) for p, c in rows)
 
 
 def _seen(component: str, own_is_row: bool) -> Seen:

@@ -19,7 +19,7 @@ from wgcc.schedule.kernel import (
     WorkgroupVariable,
     workgroup_bytes,
 )
-from wgcc.schedule.kernels.attention_access import Access, Loop, Sizes
+from wgcc.schedule.kernels.attention_access import AttentionAccess, AttentionSizes, TileLoop
 from wgcc.schedule.kernels.attention_steps import page_of, places
 
 # Rows (or keys) of a thread, threads below each other, and what a workgroup takes of both sides.
@@ -83,7 +83,7 @@ class Shape:
         added = (self.part(n) * n + self.across for n in sums)
         return max(TILE * _odd(self.chunk), *added)
 
-    def constants(self, loop: Loop) -> dict[str, int]:
+    def constants(self, loop: TileLoop) -> dict[str, int]:
         return {
             **{"ACROSS": self.across, "DOWN": DOWN, "THREADS": self.threads},
             **{"OWN": OWN, "TILE": TILE, "EACH": TILE // self.across},
@@ -94,7 +94,7 @@ class Shape:
             "STATS": STATS,
         }
 
-    def work(self, loop: Loop, times: int) -> int:
+    def work(self, loop: TileLoop, times: int) -> int:
         """Iterations of a thread for a tile, if the longest loops take so many elements in each.
 
         Each loop counts once more, since it is also entered to find that it has ended.
@@ -125,7 +125,7 @@ def _outer(count: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a thread keeps in registers.
+    """Counts what a thread keeps in registers.
 
     `results`: the vectors of a row of each result; `scores`: how many numbers of each row and key;
     `beside`: words of rows, of factors of a product and of what else there is.
@@ -148,7 +148,7 @@ def _odd(stride: int) -> int:
     return stride | 1
 
 
-def tile_shape(sizes: Sizes, kept: Kept) -> Shape | None:
+def tile_shape(sizes: AttentionSizes, kept: Kept) -> Shape | None:
     """As few threads side by side as registers allow; None if heads are too large for tiles."""
     shapes = [Shape(across, sizes.inner_4, sizes.width_4) for across in ACROSS]
     fits = (shape for shape in shapes if kept.registers(shape) <= REGISTERS)
@@ -158,9 +158,9 @@ def tile_shape(sizes: Sizes, kept: Kept) -> Shape | None:
 
 def launch_tiles(
     template: str,
-    access: Access,
-    sizes: Sizes,
-    loop: Loop,
+    access: AttentionAccess,
+    sizes: AttentionSizes,
+    loop: TileLoop,
     shape: Shape,
     flags: Mapping[str, bool],
     memory: tuple[WorkgroupVariable, ...] = (),
@@ -216,7 +216,9 @@ ROW_AREAS = (
 )
 
 
-def launch_one_row(access: Access, sizes: Sizes, keys: int, flags: Mapping[str, bool]) -> Launch:
+def launch_one_row(
+    access: AttentionAccess, sizes: AttentionSizes, keys: int, flags: Mapping[str, bool]
+) -> Launch:
     """For decoding: a workgroup for each row, whose threads share the keys."""
     threads = next((n for most, n in ONE_ROW.items() if keys <= most), MOST_THREADS)
     shared = (*ROW_AREAS, *_offset(flags["moving"]))
@@ -237,7 +239,9 @@ def launch_one_row(access: Access, sizes: Sizes, keys: int, flags: Mapping[str, 
     )
 
 
-def _one_row(sizes: Sizes, threads: int, shared: tuple[WorkgroupVariable, ...]) -> dict[str, int]:
+def _one_row(
+    sizes: AttentionSizes, threads: int, shared: tuple[WorkgroupVariable, ...]
+) -> dict[str, int]:
     """As many threads share each key as workgroup memory allows."""
     parts = min(MOST_PARTS, 1 << (sizes.inner_4.bit_length() - 1))
     shape = _row_shape(sizes, threads, parts)
@@ -247,7 +251,7 @@ def _one_row(sizes: Sizes, threads: int, shared: tuple[WorkgroupVariable, ...]) 
     return shape
 
 
-def _row_page(shape: Mapping[str, int], sizes: Sizes) -> dict[str, object]:
+def _row_page(shape: Mapping[str, int], sizes: AttentionSizes) -> dict[str, object]:
     """The parts of a key that a thread has: the last one may be past its end; and its columns."""
     parts = places("part", "PARTS", shape["PART_VEC4"])
     ragged = parts[1:][-1:] if sizes.inner_4 % shape["PARTS"] else ()
@@ -260,7 +264,7 @@ def _row_page(shape: Mapping[str, int], sizes: Sizes) -> dict[str, object]:
     }
 
 
-def _row_shape(sizes: Sizes, threads: int, parts: int) -> dict[str, int]:
+def _row_shape(sizes: AttentionSizes, threads: int, parts: int) -> dict[str, int]:
     spread = min(MOST_SPREAD, 1 << (sizes.width_4 - 1).bit_length())
     return {
         **{"THREADS": threads, "PARTS": parts, "PART_STRIDE": _odd(parts), "SPREAD": spread},

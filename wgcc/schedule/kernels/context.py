@@ -1,4 +1,4 @@
-"""What the writer of one group's kernels may ask: where values are stored, what is inlined."""
+"""The facts that writers of a group's kernels ask for: where values are stored, what is inlined."""
 
 from __future__ import annotations
 

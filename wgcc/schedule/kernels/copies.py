@@ -84,7 +84,7 @@ class Copies:
         return bool(self.masters)
 
     def place(self, name: str) -> Place:
-        """Of a copy. Kernels bind an earlier boundary, if its own start is none."""
+        """The place of a copy. Kernels bind an earlier boundary, if its own start is none."""
         place = self.masters[name]
         count = round_up(place.count, 2)
         buffer = COPIES + place.buffer.removeprefix(PARAMS)

@@ -22,8 +22,8 @@ from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Binary, Call, Declaration, Expr, Name, Return, Statement
 from wgcc.ops.gather import FAN, RUN
 from wgcc.schedule.codegen.emitter import Emitter, Scope
-from wgcc.schedule.codegen.limits import grid_of, thread_index, unrolled
-from wgcc.schedule.codegen.terms import clamped, expr_of, wgsl_type, zero
+from wgcc.schedule.codegen.limits import grid_of, thread_index, unroll_times
+from wgcc.schedule.codegen.terms import clamp_index, expr_of, wgsl_type, zero
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import Launch, WorkgroupVariable
 from wgcc.schedule.kernels.context import Context, GroupCode
@@ -60,7 +60,7 @@ class _Tile:
 
 
 class _SumParts:
-    """What both ways share; `emitter` has the bindings."""
+    """The parts that both ways share; `emitter` has the bindings."""
 
     def __init__(self, node: Node, context: Context) -> None:
         _, ids, order, *base = node.inputs
@@ -103,7 +103,7 @@ class _SumParts:
 
     @property
     def start(self) -> Expr:
-        """What elements of a row are added to."""
+        """The value that elements of a row are added to."""
         return expression("base(row, column)") if self.base else zero(self.output.dtype)
 
     def load(self) -> Expr:
@@ -116,7 +116,7 @@ class _SumParts:
 def _tiles(node: Node, context: Context) -> Launch:
     parts = _SumParts(node, context)
     tile = _Tile.of(parts.rows, parts.width)
-    times = unrolled(parts.count)
+    times = unroll_times(parts.count)
     add = statements("total += element(place(i), column);")
     total: Expr = Name("total")
     body = (
@@ -187,7 +187,7 @@ def id_reader(emitter: Emitter, ids: Value, rows: int) -> tuple[Declaration, ...
     """The function `id_at(p)`: the row of the table that the id at a position names."""
     emitter.outer = Scope()
     raw = emitter.at(ids, coordinates_of(variable("p", ids.type.size), ids.shape))
-    return emitter.function("id_at(p: u32) -> u32", Return(clamped(raw, rows - 1, ids.dtype)))
+    return emitter.function("id_at(p: u32) -> u32", Return(clamp_index(raw, rows - 1, ids.dtype)))
 
 
 def order_reader(emitter: Emitter, order: Value) -> tuple[Declaration, ...]:
@@ -267,7 +267,7 @@ def scatter_code(group: Group, context: Context) -> GroupCode:
 
 
 class _ScatterParts:
-    """What both ways share: the sum an id names and the element to add, for the r-th id.
+    """The parts that both ways share: the sum an id names and the element to add, for the r-th id.
 
     Sums are along `axis`; `others` are the coordinates along the other axes of the output. With
     the attribute `axis` there are ids for each of them, else the same ids for all.
@@ -285,7 +285,7 @@ class _ScatterParts:
         inner = self.emitter.open_loop(frozenset({Variable("r", max(self.count, 2))}))
         r = variable("r", self.count)
         at = self.place(others, r) if by_column else coordinates_of(r, ids.shape)
-        self.row = clamped(self.emitter.at(ids, at), self.size - 1, ids.dtype)
+        self.row = clamp_index(self.emitter.at(ids, at), self.size - 1, ids.dtype)
         self.find_row, inner.body = inner.body, []
         self.element = self.emitter.at(g, at if by_column else (*at, *others))
         self.load_element = inner.body
@@ -336,7 +336,7 @@ def _thread_per_sum(node: Node, context: Context) -> Launch:
         ELEMENT=parts.element,
     )
     store = parts.emitter.store(output, at, parts.with_base(Name("total"), at))
-    times = unrolled(parts.count)
+    times = unroll_times(parts.count)
     start = statements("var total = ZERO;", ZERO=zero(output.dtype))
     body = (*start, parts.loop(add, times), *parts.after, store)
     return parts.launch(context, body, output.type.size, ceil_div(parts.count, times))

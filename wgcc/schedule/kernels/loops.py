@@ -40,7 +40,7 @@ from wgcc.ops.registry import Reduce
 from wgcc.passes.dataflow import lowering
 from wgcc.schedule.codegen.bindings import Touch, is_counter
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.limits import GOOD_ITERATIONS, grid_of, thread_index, unrolled
+from wgcc.schedule.codegen.limits import GOOD_ITERATIONS, grid_of, thread_index, unroll_times
 from wgcc.schedule.codegen.terms import wgsl_type
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.fuse.merge import RowLoops
@@ -71,7 +71,7 @@ def loop_code(group: Group, context: Context) -> GroupCode:
     by_thread = _threads(writer, writer.body(), _workgroup_size(group.space))
     if not is_long and not _is_shared(group.space):
         return context.code(by_thread, by_thread)
-    shape = lane_shape(group.space, _streamed(writer))
+    shape = lane_shape(group.space, _row_touches(writer))
     if shape.width > 1 and group.space.outer >= MANY_RESULTS and not is_long:
         return context.code(by_thread, by_thread)
     return context.code(_workgroups(group, context, shape), by_thread)
@@ -86,7 +86,7 @@ def loop_candidates(group: Group, context: Context) -> list[Launch]:
     body = writer.body()
     launches = [_threads(writer, body, threads) for threads in THREADS]
     if _is_shared(group.space):
-        shapes = dict.fromkeys((LaneShape(), lane_shape(group.space, _streamed(writer))))
+        shapes = dict.fromkeys((LaneShape(), lane_shape(group.space, _row_touches(writer))))
         launches += [_workgroups(group, context, shape) for shape in shapes]
     return launches
 
@@ -95,8 +95,8 @@ def _is_shared(space: Space) -> bool:
     return space.reduces() and space.inner >= MIN_SHARED_ROW
 
 
-def _streamed(writer: _Writer) -> list[Touch]:
-    """What loops over rows load and store, but for elements that ids decide."""
+def _row_touches(writer: _Writer) -> list[Touch]:
+    """The elements that loops over rows load and store, but for those that ids decide."""
     touched = writer.emitter.bindings.touched
     return [t for t in touched if _is_known({v.name for v in t.position.variables()})]
 
@@ -115,11 +115,11 @@ class _Reduction:
 
     @property
     def array(self) -> WorkgroupVariable:
-        """What lanes have found, in workgroup memory."""
+        """The array in workgroup memory that holds a value of each lane."""
         kind = wgsl_type(self.value.dtype)
         return WorkgroupVariable(f"shared_{self.name}", kind, ("LANES",))
 
-    def shared(self, at: str) -> Element:
+    def element(self, at: str) -> Element:
         return Element(Name(self.array.name), expression(at))
 
     @property
@@ -145,7 +145,7 @@ class _Writer:
         self._late_stores: list[Statement] = []
         row = ceil_div(self.space.inner, shape.rows) if shape else self.space.inner
         self.iterations = self.each * self.loops.count * row if self.space.reduces() else 0
-        self.unrolled = unrolled(self.iterations)
+        self.unrolled = unroll_times(self.iterations)
 
     def body(self) -> Body:
         for number in range(self.loops.count):
@@ -187,12 +187,12 @@ class _Writer:
         return self.emitter.bindings.store(value, self._column_at(), total)
 
     def column_starts(self) -> Body:
-        """What a lane does before its workgroup adds up rows."""
+        """A lane does this before its workgroup adds up rows."""
         starts = [Assign(self._column(node), expression("0.0")) for node in self.columns]
         return self._along_columns(starts)
 
     def column_stores(self) -> Body:
-        """What a lane does when all rows of its workgroup are added up."""
+        """A lane does this when all rows of its workgroup are added up."""
         store, at = self.emitter.bindings.store, self._column_at()
         return self._along_columns([store(n.output, at, self._column(n)) for n in self.columns])
 
@@ -237,9 +237,9 @@ class _Writer:
         self.arrays += [reduction.array for reduction in reductions]
         pairs, results = [], []
         for r in reductions:
-            mine, other = r.shared("lane"), r.shared("lane + half")
+            mine, other = r.element("lane"), r.element("lane + half")
             pairs.append(Assign(mine, pattern(r.combine, mine, other)))
-            results.append(Assign(Name(r.name), r.shared("column" if shape.width > 1 else "0")))
+            results.append(Assign(Name(r.name), r.element("column" if shape.width > 1 else "0")))
         self.emitter.outer.body += statements(
             """
             STORES();
@@ -252,7 +252,7 @@ class _Writer:
             workgroupBarrier();
             RESULTS();
             """,
-            STORES=tuple(Assign(r.shared("lane"), Name(r.name)) for r in reductions),
+            STORES=tuple(Assign(r.element("lane"), Name(r.name)) for r in reductions),
             HAS_PAIRS=expression("half >= WIDTH" if shape.width > 1 else "half > 0u"),
             PAIRS=tuple(pairs),
             RESULTS=tuple(results),

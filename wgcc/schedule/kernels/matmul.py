@@ -12,7 +12,7 @@ from wgcc.ir.dtypes import F16
 from wgcc.ir.graph import Node
 from wgcc.ir.index import Index, Variable, coordinates_of, linear, variable
 from wgcc.ir.places import ceil_div
-from wgcc.kernel.build import expression, named, u32
+from wgcc.kernel.build import expression, member, u32
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Assign, Binary, Declaration, Expr, If, Name, Statement
 from wgcc.ops.registry import Reduce
@@ -28,14 +28,14 @@ from wgcc.schedule.kernels.context import Context, GroupCode
 from wgcc.schedule.kernels.operands import (
     INNER,
     Operand,
-    oriented,
+    orient,
     streamed_by,
     touched_by,
     vector_regions,
     write_loader,
     write_plain_loader,
 )
-from wgcc.schedule.kernels.tile_code import Block, TileWriter
+from wgcc.schedule.kernels.tile_code import ResultBlock, TileWriter
 from wgcc.schedule.kernels.tile_shape import SUBGROUP, Sizes, Tile, tile_shapes
 
 # How many shapes tuning tries.
@@ -88,7 +88,9 @@ def _tiles(group: Group, context: Context, tile: Tile) -> Launch:
         TileWriter(operand, forms.width(operand), halves[operand.name], has, tile, sizes).load()
         for operand, has in zip(forms.operands, hoisted, strict=True)
     )
-    block = Block(tile, sizes, forms.width(forms.left), forms.width(forms.right), forms.is_vector)
+    block = ResultBlock(
+        tile, sizes, forms.width(forms.left), forms.width(forms.right), forms.is_vector
+    )
     return context.launch(
         "matmul_tiles",
         used,
@@ -185,7 +187,7 @@ def _forms(group: Group, context: Context, tile: Tile) -> Forms:
 
     What slices add is not in vectors.
     """
-    left, right = (oriented(operand, context) for operand in _operands(group))
+    left, right = (orient(operand, context) for operand in _operands(group))
     fits = tile.tn % VECTOR == 0 and _sizes(group).cols % VECTOR == 0
     is_vector = fits and right.vector and tile.slices == 1
     while True:
@@ -223,7 +225,7 @@ def _scalar(operand: Operand) -> Operand:
 
 
 def _results_touched(group: Group, context: Context, is_vector: bool) -> list[Touch]:
-    """What making use of results touches."""
+    """The elements that making use of results touches."""
     bindings = context.bindings()
     own = {root.output.name: root for root in _steps(group)[1:]}
     trial = Emitter({**context.inlined, **own}, bindings)
@@ -345,12 +347,12 @@ def _result(
 ) -> list[tuple[Node, Index, Expr]]:
     """What is stored, where, and as what; `component` is that of a vector of results."""
     product = group.roots[0].output
-    position, element = product_position(product), named("product")
+    position, element = product_position(product), member("product")
     if component is not None:
         cols = product.shape[-1]
         column = variable("n4", cols // VECTOR) * VECTOR + component
         position = position.substitute({Variable("n", cols): column})
-        element = named(f"product.{COMPONENTS[component]}")
+        element = member(f"product.{COMPONENTS[component]}")
     element = emitter.rounded_to_f16(element) if product.dtype == F16 else element
     emitter.define(product, coordinates_of(position, product.shape), element)
     found = []

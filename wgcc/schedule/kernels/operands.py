@@ -22,7 +22,7 @@ from wgcc.ir.index import (
     constant,
     variable,
 )
-from wgcc.kernel.build import named
+from wgcc.kernel.build import member
 from wgcc.kernel.tree import Call, Declaration, Expr, FunctionDef, Member, Return, Struct
 from wgcc.passes.dataflow import moves
 from wgcc.passes.lay_out import may_be_copied
@@ -81,7 +81,7 @@ class Operand:
         return tuple(found)
 
 
-def oriented(operand: Operand, context: Context) -> Operand:
+def orient(operand: Operand, context: Context) -> Operand:
     """The operand with the axis along which it is loaded best."""
     for letter in (operand.own, INNER):
         if operand.extent(letter) % VECTOR == 0:
@@ -94,7 +94,7 @@ def oriented(operand: Operand, context: Context) -> Operand:
 
 
 def touched_by(operand: Operand, context: Context) -> list[Touch]:
-    """What loading it touches; good for no code."""
+    """The elements that loading it touches; good for no code."""
     bindings = context.bindings()
     trial = Emitter(context.inlined, bindings)
     trial.shares = True
@@ -105,10 +105,10 @@ def touched_by(operand: Operand, context: Context) -> list[Touch]:
 
 def streamed_by(operand: Operand, context: Context) -> set[Place]:
     """The regions in which it reads other elements along the axis on which it is loaded."""
-    return _streamed(operand, touched_by(operand, context))
+    return _streamed_regions(operand, touched_by(operand, context))
 
 
-def _streamed(operand: Operand, touched: Sequence[Touch]) -> set[Place]:
+def _streamed_regions(operand: Operand, touched: Sequence[Touch]) -> set[Place]:
     name = f"{operand.fast}{VECTOR}" if operand.vector else operand.fast
     return {t.region for t in touched if name in {v.name for v in t.position.variables()}}
 
@@ -120,7 +120,7 @@ def vector_regions(touched: Sequence[Touch]) -> set[Place]:
 
 def _is_loaded_by_vectors(operand: Operand, context: Context) -> bool:
     touched = touched_by(operand, context)
-    streamed = _streamed(operand, touched)
+    streamed = _streamed_regions(operand, touched)
     return bool(streamed) and streamed <= vector_regions(touched)
 
 
@@ -148,7 +148,7 @@ def write_loader(operand: Operand, context: Context, emitter: Emitter) -> Loader
     own = tuple(name for name in operand.parameters if name not in inner)
     step = tuple(name for name in operand.parameters if name in inner)
     sides = {operand.side: own, "step": step}
-    if not _tried(operand, context, Hoist(sides), emitter.bindings.vectors).saves:
+    if not _try_hoisting(operand, context, Hoist(sides), emitter.bindings.vectors).saves:
         return write_plain_loader(operand, context, emitter)
     hoist = Hoist(sides)
     emitter.hoist, emitter.loaded = hoist, hoist.loaded
@@ -164,8 +164,8 @@ def write_plain_loader(operand: Operand, context: Context, emitter: Emitter) -> 
     return _loader(operand, parameters, emitter), False
 
 
-def _tried(operand: Operand, context: Context, hoist: Hoist, vectors: Set[Place]) -> Hoist:
-    """What could be hoisted; good for no code, because buffers have other names here."""
+def _try_hoisting(operand: Operand, context: Context, hoist: Hoist, vectors: Set[Place]) -> Hoist:
+    """Shows what could be hoisted; good for no code, because buffers have other names here."""
     trial = Emitter(context.inlined, context.bindings(vectors))
     trial.hoist, trial.loaded = hoist, hoist.loaded
     _loader(operand, "", trial)
@@ -257,7 +257,7 @@ class Hoist:
         if side is None or not names:
             return None
         field, _ = self._loads[side].setdefault(load, (f"v{len(self._loads[side])}", kind))
-        return named(f"{side}.{field}")
+        return member(f"{side}.{field}")
 
     @property
     def saves(self) -> bool:

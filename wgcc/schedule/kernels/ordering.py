@@ -18,7 +18,7 @@ from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Call, Declaration, Expr, Name, Return
 from wgcc.ops.ordering import HIDDEN
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.limits import grid_of, thread_index, unrolled
+from wgcc.schedule.codegen.limits import grid_of, thread_index, unroll_times
 from wgcc.schedule.codegen.terms import number, wgsl_type
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import Launch, WorkgroupVariable
@@ -147,7 +147,7 @@ def _launch_select(node: Node, context: Context, shared: bool, limited: bool) ->
     rows = node.output.type.size // classes
     grid = grid_of(rows if shared else ceil_div(rows, THREADS))
     share = ceil_div(classes, THREADS if shared else 1)
-    times = UNROLLED * min(unrolled(LOOKS * share // UNROLLED), MAX_UNROLLED // UNROLLED)
+    times = UNROLLED * min(unroll_times(LOOKS * share // UNROLLED), MAX_UNROLLED // UNROLLED)
     times = times if limited else 1
     constants = {"ROWS": rows, "CLASSES": classes, "THREADS": THREADS, "UNROLLED": times}
     constants |= {"INDEX_BITS": max(classes - 1, 1).bit_length()}
@@ -173,8 +173,8 @@ def _launch_select(node: Node, context: Context, shared: bool, limited: bool) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Reduction:
-    """What the threads of a workgroup combine, in pairs, in an array of this kind."""
+class PairReduction:
+    """The threads of a workgroup combine this, in pairs, in an array of this kind."""
 
     name: str
     array: str
@@ -186,13 +186,13 @@ class Reduction:
         return self.pattern.format(f"{self.array}[lane]", f"{self.array}[lane + half]")
 
 
-def _reductions(node: Node) -> tuple[Reduction, ...]:
+def _reductions(node: Node) -> tuple[PairReduction, ...]:
     """Counts and, without `k`, keys and masses of scores."""
-    counts = Reduction("sum_counts", "counts", "u32", "{} + {}")
+    counts = PairReduction("sum_counts", "counts", "u32", "{} + {}")
     if "k" in node.attrs:
         return (counts,)
-    masses = Reduction("sum_masses", "masses", "f32", "{} + {}")
-    return masses, Reduction("greatest_of", "keys", "u32", "max({}, {})"), counts
+    masses = PairReduction("sum_masses", "masses", "f32", "{} + {}")
+    return masses, PairReduction("greatest_of", "keys", "u32", "max({}, {})"), counts
 
 
 def _workgroup_memory(node: Node) -> tuple[WorkgroupVariable, ...]:

@@ -29,7 +29,7 @@ from wgcc.schedule.codegen.limits import (
     MAX_UNROLLED,
     grid_of,
     thread_index,
-    unrolled,
+    unroll_times,
 )
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import Launch
@@ -84,7 +84,7 @@ def _launch(
     at = coordinates_of(position, shape)
     step = rule(node, [emitter.at(value, at) for value in node.inputs])
     store = emitter.store(node.output, at, Name("h"))
-    times = min(unrolled(space.inner), most)
+    times = min(unroll_times(space.inner), most)
     loop = counted_loop(INNER, u32(0), Name("INNER"), (*inner.body, *step.body, store))
     body = (*emitter.outer.body, *step.start, several(loop, times))
     constants, iterations = {"INNER": space.inner}, ceil_div(space.inner, times)
@@ -96,7 +96,7 @@ MOST_CARRIED = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class StateSizes:
     batch: int
     times: int
     channels: int
@@ -208,7 +208,7 @@ _INPUTS = {
 class _Kernel:
     node: Node
     context: Context
-    sizes: Sizes
+    sizes: StateSizes
     template: str
     writes: Mapping[str, tuple[Value, str]]
 
@@ -269,10 +269,10 @@ def _arguments(places: str) -> str:
     return ", ".join(f"{name.removesuffix('+')}: u32" for name in places.split())
 
 
-def _sizes(node: Node, channelled: Value) -> Sizes:
+def _sizes(node: Node, channelled: Value) -> StateSizes:
     a = node.inputs[_INPUTS[node.op].split().index("a")]
     batch, times, channels = channelled.shape
-    return Sizes(batch, times, channels, a.shape[1], int(node.attrs["chunk"]))
+    return StateSizes(batch, times, channels, a.shape[1], int(node.attrs["chunk"]))
 
 
 def _divisor(number: int, most: int) -> int:

@@ -40,7 +40,7 @@ def page(
 def tree_of(kernel: Kernel) -> Module:
     """The whole kernel, with the constants that its body names and the functions it calls."""
     own = [words_of(declared) for declared in kernel.body.declarations]
-    memory = tuple(_shared(variable) for variable in kernel.shared)
+    memory = tuple(_workgroup_variable(variable) for variable in kernel.shared)
     words = set[str]().union(*own, *map(words_of, memory))
     return Module(
         (
@@ -68,7 +68,7 @@ def _with_memory(
     return (*body[:at], *memory, user, *body[at + 1 :])
 
 
-def _shared(variable: WorkgroupVariable) -> ModuleVariable:
+def _workgroup_variable(variable: WorkgroupVariable) -> ModuleVariable:
     return ModuleVariable(variable.name, "workgroup", long_type(variable.kind))
 
 

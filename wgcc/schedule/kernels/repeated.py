@@ -38,7 +38,7 @@ class Repeated:
         self._known: dict[Hashable, _Written] = {}
 
     def code(self, group: Group, context: Context, write: Write) -> GroupCode:
-        """What `write` gives for this group, or gave for another one of the same form."""
+        """The code that `write` gives for this group, or gave for another one of the same form."""
         if group.kind in BY_ADDRESS:
             return write(group, context)
         form, values = _form(group, context)
@@ -128,7 +128,7 @@ def share_access(dispatches: Sequence[Dispatch]) -> list[Dispatch]:
 
 
 def _access(launches: Mapping[str, Launch], dispatches: Iterable[Sequence[Place]]) -> Access:
-    """What is written, and what is in the same buffer as that in one of the dispatches."""
+    """The bindings that are written, or share a buffer with one that is in some dispatch."""
     known = list(dispatches)
     kernels = (launch.kernel for launch in launches.values())
     access = {i for kernel in kernels for i, b in enumerate(kernel.bindings) if b.written}

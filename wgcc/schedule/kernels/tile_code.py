@@ -1,4 +1,4 @@
-"""What the threads of a product do: how they load tiles, and what becomes of their results.
+"""The parts of a product's kernel: how threads load tiles, and what becomes of their results.
 
 The page `matmul_tiles.wgsl.jinja` names what stands here, and says in which order it happens: the
 places of units (one or four elements), the bounds that a size does not prove, stores and reads.
@@ -33,7 +33,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What a thread loads at once: `k` is its place along the inner axis.
+    """The elements a thread loads at once: `k` is their place along the inner axis.
 
     `rows` has four of them where vectors along the inner axis are transposed.
     """
@@ -238,7 +238,7 @@ class TileWriter:
         return f"{self.operand.name.upper()}_STRIDE"
 
     def stores(self, index: int, number: str) -> Sequence[str]:
-        """What a unit writes to the tile, element by element."""
+        """The statements that write a unit to the tile, element by element."""
         name = self.operand.name
         if not self.is_along_inner:
             at = f"({self.inner_at(number)}) * {self.stride} + {self.own_at(number)}"
@@ -282,7 +282,7 @@ class ResultColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ResultBlock:
     """The `tm × tn` results of a thread; `left`, `right` are the widths of the tiles' elements."""
 
     tile: Tile
@@ -340,7 +340,7 @@ class Block:
         inside = f"[{element}]" if self.column_width > 1 else ""
         at = self.column_at(number)
         store = f"finish_sum({at}, sum{vector}{inside});"
-        finish = _guarded([f"{at} < COLS"] if self.column_ends else [], store)
+        finish = _under([f"{at} < COLS"] if self.column_ends else [], store)
         return ResultColumn(f"{vector}{inside}", plus(number, "ACROSS"), finish)
 
     def column_at(self, number: int) -> str:
@@ -356,7 +356,7 @@ class Block:
             places, end = [self.column_at(j) for j in columns], "COLS"
             parts = [self.column(j).part for j in columns]
         return [
-            _guarded(
+            _under(
                 [f"{n} < {end}"] if self.column_ends else [],
                 f"finish(z, row{row}, {n}, c{row}_{part});",
             )
@@ -367,10 +367,10 @@ class Block:
         """Makes use of a result that the slices have added."""
         bounds = ["m_tile + m < ROWS"] if self.row_ends else []
         bounds += ["n_tile + n < COLS"] if self.column_ends else []
-        return _guarded(bounds, "finish(z, m_tile + m, n_tile + n, total);")
+        return _under(bounds, "finish(z, m_tile + m, n_tile + n, total);")
 
 
-def _guarded(bounds: list[str], statement: str) -> str:
+def _under(bounds: list[str], statement: str) -> str:
     return f"if ({' && '.join(bounds)}) {{ {statement} }}" if bounds else statement
 
 

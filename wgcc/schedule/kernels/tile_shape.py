@@ -141,10 +141,10 @@ def _shapes(sizes: Sizes) -> Iterator[Tile]:
     for (rows, cols), (tm, tn) in product(sides, PAIRS):
         threads = rows // tm * (cols // tn)
         if rows % tm == 0 and cols % tn == 0 and threads <= MAX_THREADS:
-            yield from _sliced(Tile(rows // tm, cols // tn, tm, tn, 0))
+            yield from _with_slices(Tile(rows // tm, cols // tn, tm, tn, 0))
 
 
-def _sliced(tile: Tile) -> Iterator[Tile]:
+def _with_slices(tile: Tile) -> Iterator[Tile]:
     """Whole, if it has enough threads; else by as many slices as give it enough."""
     if tile.threads >= MIN_THREADS:
         slices = [1]

@@ -40,7 +40,7 @@ def _launch(group: Group, context: Context, most: int) -> Launch:
     element, names = "vec4f" if width == VECTOR else "f32", {}
     for name, place in places.items():
         shown = f"{name}: {', '.join(value.name for value in lists_of(node)[name])}"
-        region = Place(place.buffer, place.offset, _rounded(place))
+        region = Place(place.buffer, place.offset, _whole_vectors(place))
         written = name in form.writes
         names[name] = emitter.bindings.use(region, element, "y" if written else "x", shown, written)
     here = {name: Element(Name(bound), Name("i")) for name, bound in names.items()}
@@ -85,7 +85,7 @@ def _copy(
     name = emitter.bindings.use(span.copy, kind, "y", "p as f16, where products load it", True)
     if most == 1:
         return ()
-    first, last = places["p"].offset, places["p"].offset + _rounded(places["p"])
+    first, last = places["p"].offset, places["p"].offset + _whole_vectors(places["p"])
     shift = (span.start - first) // width
     i: Expr = Name("i")
     after = Binary(">=", i, u32(shift)) if shift > 0 else None
@@ -100,7 +100,7 @@ def _width(places: Iterable[Place]) -> int:
     return 1 if any(place.buffer == SCALARS for place in places) else VECTOR
 
 
-def _rounded(place: Place) -> int:
+def _whole_vectors(place: Place) -> int:
     """Its words as whole vec4, which take in padding at most.
 
     Tensors start on boundaries and buffers end on 16 bytes.

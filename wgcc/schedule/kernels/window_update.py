@@ -16,7 +16,7 @@ from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Assign, Binary, Expr, Name, Statement
 from wgcc.schedule.codegen.bindings import byte_of
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.terms import clamped, expr_of, wgsl_type
+from wgcc.schedule.codegen.terms import clamp_index, expr_of, wgsl_type
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import Launch
 from wgcc.schedule.kernels.context import Context, GroupCode
@@ -53,7 +53,7 @@ def _overwrite_bytes(node: Node, context: Context) -> Launch:
     emitter = Emitter(context.inlined, context.bindings())
     start, fits = _start(node, emitter, context)
     body = overwritten_bytes(node, emitter, start, fits)
-    return context.launch_threads(emitter, body, Rows.of(node).threads, WORKGROUP)
+    return context.launch_threads(emitter, body, ByteRows.of(node).threads, WORKGROUP)
 
 
 def _merge(node: Node, context: Context) -> Launch:
@@ -87,7 +87,7 @@ def _start(node: Node, emitter: Emitter, context: Context) -> tuple[Index, Expr 
     axis = int(node.attrs["axis"])
     limit = base.shape[axis] - update.shape[axis]
     raw = emitter.at(at, ())
-    start = emitter.let("start", clamped(raw, limit, at.dtype), ())
+    start = emitter.let("start", clamp_index(raw, limit, at.dtype), ())
     index = variable(start.name, limit + 1)
     made = context.inlined.get(at.name)
     if made is not None and made.op == "const":
@@ -104,7 +104,7 @@ _ALL = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ByteRows:
     """The bytes of a tensor as `count` rows of `length`; the window is `part` of each of them.
 
     It starts at a multiple of `inner`.
@@ -116,7 +116,7 @@ class Rows:
     inner: int
 
     @classmethod
-    def of(cls, node: Node) -> Rows:
+    def of(cls, node: Node) -> ByteRows:
         base, update, _ = node.inputs
         axis = int(node.attrs["axis"])
         inner = prod(base.shape[axis + 1 :])
@@ -142,7 +142,7 @@ class Rows:
 
 def overwritten_bytes(node: Node, emitter: Emitter, start: Index, fits: Expr | None) -> Body:
     """The statements of one thread, whose number is `o`."""
-    rows, (_, update, _) = Rows.of(node), node.inputs
+    rows, (_, update, _) = ByteRows.of(node), node.inputs
     own = variable("o", rows.threads)
     word = own if rows.share_words else _word(rows, own, start)
     merged = []
@@ -157,14 +157,14 @@ def overwritten_bytes(node: Node, emitter: Emitter, start: Index, fits: Expr | N
     return _merge_bytes(node.output, emitter, word, merged)
 
 
-def _word(rows: Rows, own: Index, start: Index) -> Index:
+def _word(rows: ByteRows, own: Index, start: Index) -> Index:
     """The word of a thread: first those that the window touches in the first row."""
     row, number = own // rows.touched, own % rows.touched
     return row * (rows.length // FOUR) + (start * rows.inner) // FOUR + number
 
 
 def _place(
-    rows: Rows, byte: Index, start: Index, own: Index, emitter: Emitter
+    rows: ByteRows, byte: Index, start: Index, own: Index, emitter: Emitter
 ) -> tuple[list[Expr], Expr]:
     """When a byte is inside the window, and its position among the window's elements."""
     if rows.share_words:

@@ -107,8 +107,8 @@ def _core() -> list[Instruction]:
     found = [Instruction(name, bytes([code])) for code, name in rows]
     for code, name in ((0x02, "block"), (0x03, "loop"), (0x04, "if")):
         found.append(Instruction(name, bytes([code]), BLOCK))
-    indexed = {0x0C: "br", 0x0D: "br_if", 0x10: "call", 0x20: "local.get", 0x21: "local.set"}
-    indexed |= {0x22: "local.tee", 0x23: "global.get", 0x24: "global.set"}
+    indexed = {0x0C: "br", 0x0D: "br_if", 0x10: "call"}
+    indexed |= {0x20: "local.get", 0x21: "local.set", 0x22: "local.tee"}
     found += [Instruction(name, bytes([code]), INDEX) for code, name in indexed.items()]
     found.append(Instruction("br_table", b"\x0e", LABELS))
     for at, name in enumerate(("i32", "i64", "f32", "f64")):

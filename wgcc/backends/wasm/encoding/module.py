@@ -4,7 +4,7 @@
     f.get(0).f32(2.0).emit("f32.mul")
 
 Blocks are nested; `block`, `loop` and `if_` return a label that `br` and `br_if` take. A module has
-functions, globals and exports around one memory that the host provides.
+functions and exports around one memory that the host provides.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from wgcc.backends.wasm.encoding.instructions import (
     CONST_V128,
     F32,
     I32,
-    I64,
     INDEX,
     INSTRUCTIONS,
     LABELS,
@@ -200,8 +199,8 @@ def _encode(instruction: Instruction, immediates: Sequence[int | float | bytes])
 HEADER = b"\0asm\x01\0\0\0"
 PAGE = 65536
 NOT_SHARED, SHARED = 1, 3
-_TYPE, _IMPORT, _FUNCTION, _GLOBAL, _EXPORT, _CODE, _CUSTOM = 1, 2, 3, 6, 7, 10, 0
-_FUNCTION_EXPORT, _GLOBAL_EXPORT = 0, 3
+_TYPE, _IMPORT, _FUNCTION, _EXPORT, _CODE, _CUSTOM = 1, 2, 3, 7, 10, 0
+_FUNCTION_EXPORT = 0
 
 
 class Module:
@@ -216,7 +215,6 @@ class Module:
         self.shared = shared
         self.functions: list[Function] = []
         self.memory_flag_offset = 0
-        self._globals: list[bytes] = []
         self._exports: dict[str, bytes] = {}
 
     def add(self, function: Function, export: str | None = None) -> int:
@@ -225,15 +223,6 @@ class Module:
         self.functions.append(function)
         if export is not None:
             self._export(export, _FUNCTION_EXPORT, index)
-        return index
-
-    def add_global(
-        self, kind: int, value: int | float, *, mutable: bool = True, export: str | None = None
-    ) -> int:
-        index = len(self._globals)
-        self._globals.append(bytes([kind, mutable]) + _constant(kind, value) + b"\x0b")
-        if export is not None:
-            self._export(export, _GLOBAL_EXPORT, index)
         return index
 
     def encode(self, *, names: bool = False) -> bytes:
@@ -247,8 +236,6 @@ class Module:
         imported, flag = self._memory()
         self.memory_flag_offset = len(before) + len(imported) - flag
         out = [before, imported, section(_FUNCTION, vector(indices))]
-        if self._globals:
-            out.append(section(_GLOBAL, vector(self._globals)))
         out.append(section(_EXPORT, vector(list(self._exports.values()))))
         out.append(section(_CODE, vector([f.encode() for f in self.functions])))
         return b"".join(out) + (self._names() if names else b"")
@@ -273,10 +260,3 @@ class Module:
         ]
         content = section(1, vector(called)) + section(2, vector(locals_))
         return section(_CUSTOM, utf8("name") + content)
-
-
-def _constant(kind: int, value: int | float) -> bytes:
-    if kind == F32:
-        return b"\x43" + f32_bytes(value)
-    number = int(value)
-    return b"\x42" + signed(number) if kind == I64 else b"\x41" + signed(wrap_i32(number))

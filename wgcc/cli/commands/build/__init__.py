@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wgcc.cli import shell_completion
 from wgcc.cli.data import DataOptions, data_options, say_reading
 from wgcc.cli.options import (
     all_errors_option,
@@ -55,7 +56,10 @@ if TYPE_CHECKING:
 @click.option("--title", help="What the page is called, instead of the model's name.")
 @click.option("--labels", metavar="A,B,C", help="Names of the classes, by their ids from 0.")
 @click.option(
-    "--entries", metavar="NAMES", help="Build only these entries: --entries train,predict."
+    "--entries",
+    metavar="NAMES",
+    shell_complete=shell_completion.entries,
+    help="Build only these entries: --entries train,predict.",
 )
 @click.option(
     "--candidates",
@@ -243,7 +247,9 @@ def data_file(
         known = labelled(own, own["target"] if own else _target(form), names, form)
     if path is not None:
         reading = partial(_read, path, form, options["reading"], has_learned=has_learned)
-        data = None if has_learned or not names else _renamed(reading(known=None), names, form)
+        data = None
+        if names and not has_learned:
+            data = _with_new_names(reading(known=None), names, form)
         data = data or reading(known=known)
         if not quiet:
             _say_read(path, data, options["reading"])
@@ -251,7 +257,7 @@ def data_file(
     return data_bytes(arrays, known, title)
 
 
-def _renamed(data: Data, names: Sequence[str], form: Mapping[str, Any]) -> Data | None:
+def _with_new_names(data: Data, names: Sequence[str], form: Mapping[str, Any]) -> Data | None:
     """Data whose names of classes are sorted as the labels are, which name its classes anew."""
     from wgcc.bundle.content import labelled
     from wgcc_runtime.data.known_classes import is_alike

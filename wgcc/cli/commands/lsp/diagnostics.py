@@ -8,7 +8,6 @@ from pathlib import Path
 from lsprotocol import types
 
 from wgcc.cli.commands.lsp.documents import Document
-from wgcc.cli.commands.lsp.positions import PositionCodec
 from wgcc.errors import Diagnostic, Help
 from wgcc.language_service.fixes import Edit, chosen_edits
 from wgcc.syntax import ast
@@ -47,8 +46,14 @@ def code_actions(document: Document, asked: types.Range) -> list[types.CodeActio
 
 
 def workspace_edit(document: Document, edits: list[Edit]) -> types.WorkspaceEdit:
-    changes = [types.TextEdit(document.positions.of(span), text) for span, text in edits]
-    return types.WorkspaceEdit({document.uri: changes})
+    """Edits in the document, and in other files if they have some."""
+    changes: dict[str, list[types.TextEdit]] = {}
+    for span, text in edits:
+        own = span.source is document.analysis.source
+        codec = document.positions if own else document.positions.of_other(span.source)
+        uri = document.uri if own else Path(span.source.path).absolute().as_uri()
+        changes.setdefault(uri, []).append(types.TextEdit(codec.of(span), text))
+    return types.WorkspaceEdit(changes)
 
 
 def _fix_all(document: Document) -> Iterator[types.CodeAction]:
@@ -75,7 +80,8 @@ def _convert(document: Document, item: Diagnostic) -> types.Diagnostic:
         related_information=[
             types.DiagnosticRelatedInformation(
                 types.Location(
-                    _uri(document, span.source.path), PositionCodec(span.source, "utf-16").of(span)
+                    _uri(document, span.source.path),
+                    document.positions.of_other(span.source).of(span),
                 ),
                 text,
             )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
+from pathlib import Path
 
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
@@ -10,6 +12,9 @@ from pygls.uris import to_fs_path
 from wgcc.cli.commands.lsp.positions import PositionCodec
 from wgcc.errors import Source
 from wgcc.language_service.analysis import Analysis, analyse
+
+# A folder with more programs than this is no project.
+MOST_SIBLINGS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,12 @@ class Documents:
         text = self._server.workspace.get_text_document(uri).source
         path = to_fs_path(uri) or uri
         return Source(path, text, path)
+
+    def siblings(self, uri: str) -> list[Source]:
+        """The other programs in and below the folder of a document, as the editor has them."""
+        path = Path(to_fs_path(uri) or uri)
+        files = (file for file in sorted(path.parent.rglob("*.wg")) if file != path)
+        return [self.source(file.as_uri()) for file in itertools.islice(files, MOST_SIBLINGS)]
 
     def get(self, uri: str) -> Document:
         source = self.source(uri)

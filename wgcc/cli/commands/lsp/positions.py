@@ -12,8 +12,13 @@ class PositionCodec:
 
     def __init__(self, source: Source, units: str) -> None:
         self.source = source
+        self._encoding = units
         self._codec = "utf-16-le" if units == "utf-16" else units
         self._bytes = {"utf-16": 2, "utf-8": 1}.get(units, 0)
+
+    def of_other(self, source: Source) -> PositionCodec:
+        """Positions of another file, in the same units."""
+        return PositionCodec(source, self._encoding)
 
     def position(self, offset: int) -> types.Position:
         line, column = self.source.line_column(offset)

@@ -204,7 +204,8 @@ def prepare_rename(session: EditorSession, params: types.PrepareRenameParams) ->
 def rename_symbol(session: EditorSession, params: types.RenameParams) -> types.WorkspaceEdit:
     document, offset = session.locate(params)
     try:
-        edits = rename.rename(document.analysis, offset, params.new_name)
+        others = session.documents.siblings(document.uri)
+        edits = rename.rename(document.analysis, offset, params.new_name, others)
     except rename.CannotRename as problem:
         code = types.LSPErrorCodes.RequestFailed.value
         raise JsonRpcException(str(problem), code) from None
@@ -268,9 +269,7 @@ def _location(session: EditorSession, document: Document, span: Span) -> types.L
     if span.source.text == document.analysis.source.text:
         return types.Location(document.uri, document.positions.of(span))
     path = rename.path_of(span.source, Path(document.analysis.source.path))
-    return types.Location(
-        path.as_uri(), PositionCodec(span.source, session.documents.units).of(span)
-    )
+    return types.Location(path.as_uri(), document.positions.of_other(span.source).of(span))
 
 
 def _symbol(positions: PositionCodec, item: outline.OutlineItem) -> types.DocumentSymbol:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wgcc.backends import printing_backends
+from wgcc.cli import shell_completion
 from wgcc.cli.options import json_option, model_options, strict_dims_option
 from wgcc.cli.printing import show, show_json
 
@@ -51,6 +52,7 @@ STAGES = ("ast", *IR_STAGES, *STEP_STAGES, "fused", "plan")
 @click.option(
     "--kernel",
     metavar="NAME",
+    shell_complete=shell_completion.kernels,
     help="Print the WGSL of a kernel, with its threads, memory, registers and operations per byte.",
 )
 @click.option(
@@ -70,7 +72,12 @@ STAGES = ("ast", *IR_STAGES, *STEP_STAGES, "fused", "plan")
     type=click.Choice(["text", "dot", "svg", "html"]),
     help="Draw the dependencies of kernels or, with --stage, of ops.",
 )
-@click.option("--entry", metavar="NAME", help="Show only this entry.")
+@click.option(
+    "--entry",
+    metavar="NAME",
+    shell_complete=shell_completion.entries,
+    help="Show only this entry.",
+)
 @model_options
 @strict_dims_option
 @json_option
@@ -117,7 +124,7 @@ def command(
 
         show(memory_text(subject))
     elif graph is not None:
-        show(_drawn(subject, stage or "fused", graph).rstrip("\n"))
+        show(_drawing(subject, stage or "fused", graph).rstrip("\n"))
     elif stage is not None:
         show(_stage_text(subject, stage, language).rstrip("\n"))
     else:
@@ -190,12 +197,12 @@ def _stage_text(subject: Subject, stage: str, language: str | None) -> str:
         from wgcc.bundle.plan import plan_text
 
         return plan_text(subject.plan)
-    from wgcc.cli.commands.show.fused import fused_text
+    from wgcc.cli.commands.show.overview import fused_text
 
     return fused_text(subject)
 
 
-def _drawn(subject: Subject, stage: str, form: str) -> str:
+def _drawing(subject: Subject, stage: str, form: str) -> str:
     from wgcc.cli.commands.show.drawing import draw, graph_drawing, plan_drawing
 
     if stage in IR_STAGES:

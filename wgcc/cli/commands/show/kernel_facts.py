@@ -130,7 +130,7 @@ def facts_table(kernels: list[Facts]) -> str:
 
 
 def access_facts(access: Access) -> Facts:
-    """What the access model says of a dispatch."""
+    """The figures of the access model for a dispatch."""
     return {
         "sectors": access.sector_ratio,
         "sectors_64": access.sector_ratio_64,

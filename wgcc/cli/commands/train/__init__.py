@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wgcc.cli import shell_completion
 from wgcc.cli.commands.train.worker_options import Range, refuse_without_effect, worker_options
 from wgcc.cli.data import DataFile, DataOptions, data_options, say_reading
 from wgcc.cli.failures import INTERRUPTED, failures, warnings_printed
@@ -103,7 +104,13 @@ class TrainingJob:
     metavar="SHARE",
     help="Train without this share of the rows, such as 0.2, and evaluate on it.",
 )
-@click.option("--entry", default="train", show_default=True, help="Entry to train.")
+@click.option(
+    "--entry",
+    default="train",
+    show_default=True,
+    shell_complete=shell_completion.entries,
+    help="Entry to train.",
+)
 @click.option(
     "--steps",
     type=COUNT,
