@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from wgcc.ir.dtypes import DTYPE_TABLE
+from wgcc.ir.dtypes import DTYPE_TABLE, F16
 from wgcc.ir.graph import FLOATS, Constant, Graph, Node, RangeCheck, TensorType, Value
 from wgcc.ir.loops import Loop, loop_of
 from wgcc.ir.program import Program, Tensor
@@ -87,7 +87,7 @@ def as_held(array: object, type_: TensorType, dtype: Precision = "f64") -> Array
         raise ValueError(f"a tensor {type_} cannot hold an array of shape {list(found.shape)}")
     if type_.dtype not in FLOATS:
         return found.astype(NUMPY[type_.dtype])
-    rounded = found.astype(np.float16) if type_.dtype == "f16" else found
+    rounded = found.astype(np.float16) if type_.dtype == F16 else found
     return rounded.astype(NUMPY[dtype])
 
 

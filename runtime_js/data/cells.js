@@ -60,7 +60,7 @@ export async function numberParser(table, decimal, source) {
     return parsePoint;
   }
   refuseDoubt(table, commas, points, source);
-  source.note('Numbers are written with a decimal comma.');
+  source.note('decimal-comma');
   return parseComma;
 }
 

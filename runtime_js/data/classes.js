@@ -2,7 +2,6 @@
 // classes.py.
 
 import { forEachIndex, forEachItem } from './pause.js';
-import { listed } from './problems.js';
 import { shown } from './source.js';
 
 /** @import { Column, Table } from './columns.js' */
@@ -42,10 +41,7 @@ async function newNames(table, column, numbers, rows, port) {
   const names = await sortedNames(table, column, numbers, rows, port);
   if (numbers && port.allowed) {
     const { low, high } = port.allowed;
-    table.source.note(
-      `\`${column.name}\` has numbers outside ${low} to ${high}, so its numbers are names of ` +
-        `classes: ${listed(names)}.`,
-    );
+    table.source.note('numbers-are-names', { column: column.name, low, high, names });
   }
   return names;
 }
@@ -139,8 +135,8 @@ async function noteIds({ source }, column, numbers, { names }) {
     if (number >= 0 && number < names.length && names[number] !== `${number}`) used.add(number);
   });
   if (!used.size) return;
-  const ids = listed([...used].sort(byValue).map(number => `${number} is ${names[number]}`));
-  source.note(`\`${column.name}\` has numbers, which are ids of classes: ${ids}.`);
+  const ids = [...used].sort(byValue).map(number => `${number} is ${names[number]}`);
+  source.note('numbers-are-ids', { column: column.name, ids });
 }
 
 /** As Python writes an integer of any size. @param {number} number */

@@ -48,12 +48,12 @@ export async function makeTable(records, parse, source, asked, header) {
   for (const [i, column] of parsed.entries())
     columns.push(await columnOf(names[i], i + 1, column, hasHeader));
   for (const { name, kind } of columns)
-    if (kind === 'empty') source.note(`\`${name}\` has no values and is left out.`);
+    if (kind === 'empty') source.note('column-empty', { column: name });
   const [first] = columns;
   const isCalledIndex = hasHeader && INDEX_NAMES.includes(parsed[0].cells[0].toLowerCase());
   if (isCalledIndex && !asked.has(first.name) && (await isIndex(first))) {
     first.kind = 'index';
-    source.note(`\`${first.name}\` numbers the rows and is left out.`);
+    source.note('column-numbers-rows', { column: first.name });
   }
   const lines = hasHeader ? records.lines.slice(1) : records.lines;
   source.preview = previewOf(columns, lines.length);
@@ -106,7 +106,7 @@ function headerNames({ columns, lines }, source) {
 
 /** @param {Parsed[]} columns @param {Source} source */
 function numberedNames(columns, source) {
-  source.note('The file has no header; its columns are called `column 1`, `column 2` and so on.');
+  source.note('no-header');
   return columns.map((_, i) => `column ${i + 1}`);
 }
 

@@ -28,7 +28,7 @@ export async function decode(bytes, source) {
   if (marked) return () => chunksOf(bytes.subarray(marked[1].length), marked[0]);
   if (bytes.includes(0)) source.refuse('binary');
   if (await isUtf8(bytes)) return () => chunksOf(bytes, 'utf-8');
-  source.note('The file is not UTF-8; it was read as Windows-1252.');
+  source.note('windows-1252');
   return () => chunksOf(bytes, 'windows-1252');
 }
 

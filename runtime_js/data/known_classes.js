@@ -4,7 +4,6 @@
 
 import { isOnlyNames } from '../core/class_names.js';
 import { mapRecord, ownOf } from '../core/records.js';
-import { counted, listed } from './problems.js';
 
 /** @import { ModelForm, Port } from './form.js' */
 /** @import { Source } from './source.js' */
@@ -62,8 +61,8 @@ export class KnownClasses {
   withNew(fresh, source) {
     const first = this.names.length;
     if (fresh.length && first) {
-      const ids = listed(fresh.map((name, i) => `\`${name}\` is ${first + i}`));
-      source.note(`${counted(fresh.length, 'new class', 'new classes')}: ${ids}.`);
+      const ids = fresh.map((name, i) => `\`${name}\` is ${first + i}`);
+      source.note('new-classes', { count: fresh.length, ids });
     }
     return [...this.names, ...fresh];
   }

@@ -4,7 +4,7 @@ import DATA_WORDS from '../../runtime_py/wgcc_runtime/tables/data_words.json' wi
 import { byCodePoints, firstOf } from './classes.js';
 import { firstName } from './columns.js';
 import { forEachItem } from './pause.js';
-import { listedNames, shown } from './source.js';
+import { quotedNames, shown } from './source.js';
 
 /** @import { Column, Table } from './columns.js' */
 /** @import { EntryForm, Port } from './form.js' */
@@ -98,8 +98,7 @@ class Matcher {
       return;
     }
     const [columns, where] = await this.#byPlace(port);
-    const names = listedNames(columns.map(({ name }) => name));
-    this.source.note(`\`${target}\` is taken from the ${where}, ${names}.`);
+    this.source.note('target-taken', { input: target, where, columns: quotedNames(columns) });
     await this.#assign(target, columns);
   }
 
@@ -119,8 +118,7 @@ class Matcher {
   }
 
   noteUnused() {
-    const names = listedNames(this.left.map(({ name }) => name));
-    if (names) this.source.note(`Columns that are not used: ${names}.`);
+    if (this.left.length) this.source.note('columns-unused', { columns: quotedNames(this.left) });
   }
 
   /** Inputs that have no columns yet. */

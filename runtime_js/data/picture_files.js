@@ -4,7 +4,6 @@
 import { WgccError } from '../core/errors.js';
 import { byCodePoints } from './classes.js';
 import { pause } from './pause.js';
-import { counted } from './problems.js';
 import { Averaged } from './resize.js';
 
 /** @import { SourceFile } from './files_given.js' */
@@ -55,11 +54,7 @@ function inFolder(files, source) {
     : files.filter(({ path }) => path.length === 2).map(labelled);
   const pictures = found.filter(({ file }) => isPicture(file));
   const others = found.length - pictures.length;
-  if (others) {
-    const verb = others === 1 ? 'is' : 'are';
-    const what = counted(others, `file that ${verb} no picture`, `files that ${verb} no pictures`);
-    source.note(`${what} ${verb} left out.`);
-  }
+  if (others) source.note('no-pictures', { count: others });
   return pictures;
 }
 

@@ -38,7 +38,7 @@ export class DataError extends WgccError {
 }
 
 /** @param {string} template @param {Record<string, any>} values */
-function worded(template, values) {
+export function worded(template, values) {
   // An empty list is not there, as in Python.
   const isThere = (/** @type {any} */ value) => value && `${value}` !== '';
   const valueIn = (/** @type {string} */ _, /** @type {string} */ name, one = '', many = '') => {

@@ -19,10 +19,8 @@ export function checkRows(source, entry, rows, dropped = [], mayRepeat = true) {
     source.refuse('no-row-left', { reasons });
   }
   if (rows >= entry.batch || entry.anyRows) return;
-  const found = counted(rows, 'row', 'rows');
   if (entry.training && mayRepeat) {
-    const fewer = `${found} ${rows === 1 ? 'is' : 'are'} fewer than the ${entry.batch} of a batch`;
-    source.note(`${fewer}: rows are repeated.`);
+    source.note('rows-repeated', { count: rows, batch: entry.batch });
     return;
   }
   const remedy = entry.dim ? { dim: entry.dim } : { fixed: true };

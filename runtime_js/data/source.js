@@ -1,6 +1,7 @@
 // Where in a file something is, and how messages about it are written. Mirrors source.py.
 
-import { DataError, listed } from './problems.js';
+import NOTES from '../../runtime_py/wgcc_runtime/tables/data_notes.json' with { type: 'json' };
+import { DataError, worded } from './problems.js';
 
 /** @import { Preview } from './columns.js' */
 
@@ -22,9 +23,13 @@ export class Source {
     this.unit = unit;
   }
 
-  /** @param {string} text */
-  note(text) {
-    this.notes.push(text);
+  /**
+   * `one` and `more` are there by `count`.
+   * @param {keyof typeof NOTES} note @param {Record<string, any>} [values]
+   */
+  note(note, values = {}) {
+    const isOne = values.count === 1;
+    this.notes.push(worded(NOTES[note], { ...values, one: isOne, more: !isOne }));
   }
 
   /**
@@ -64,7 +69,5 @@ export function shown(cell) {
   return `'${cut.map(letter => ESCAPES[letter] ?? letter).join('')}'`;
 }
 
-/** @param {string[]} items */
-export function listedNames(items) {
-  return listed(items.map(item => `\`${item}\``));
-}
+/** @param {{name: string}[]} columns */
+export const quotedNames = columns => columns.map(({ name }) => `\`${name}\``);

@@ -11,7 +11,6 @@ import { isOneHot, matchColumns } from './matching.js';
 import { askedColumns } from './options.js';
 import { forEachIndex } from './pause.js';
 import { findPrepared } from './prepared_columns.js';
-import { counted } from './problems.js';
 import { Data } from './result.js';
 import { checkRows, otherInputs } from './rows_left.js';
 import { deviationOf, meanOf, needsScaling } from './scaling.js';
@@ -239,9 +238,7 @@ class Reading {
     if (!missing) return chosen;
     if (!count) this.source.refuse('no-values-left', { column: name });
     const mean = await meanOf(present.subarray(0, count));
-    const cells = counted(missing, 'missing cell', 'missing cells');
-    const verb = missing === 1 ? 'is' : 'are';
-    this.source.note(`${cells} of \`${name}\` ${verb} filled with the mean of the column.`);
+    this.source.note('cells-filled', { count: missing, column: name });
     await forEachIndex(rows.length, i => {
       if (Number.isNaN(chosen[i])) chosen[i] = mean;
     });

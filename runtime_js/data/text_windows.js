@@ -2,7 +2,6 @@
 
 import { fail } from '../core/errors.js';
 import { forEachIndex, forEachItem } from './pause.js';
-import { counted } from './problems.js';
 import { Data } from './result.js';
 import { checkRows, otherInputs } from './rows_left.js';
 import { shown } from './source.js';
@@ -100,11 +99,7 @@ async function idsOf(chunks, vocab, source, options) {
     const values = { cell: shown(first.letter), count: unknown };
     source.refuse('unknown-character', values, first.line, first.column);
   }
-  if (unknown) {
-    const what = counted(unknown, 'character that is', 'characters that are');
-    const verb = unknown === 1 ? 'is' : 'are';
-    source.note(`${what} not in the model's vocabulary ${verb} left out.`);
-  }
+  if (unknown) source.note('letters-unknown', { count: unknown });
   return ids;
 }
 

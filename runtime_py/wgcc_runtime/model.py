@@ -136,8 +136,7 @@ class Model(OpenedModel, WithTokens):
         `partial`: "drop" leaves out rows after the last full batch, "fill" repeats them.
         `eval`, `validation`: a function of the model, or data for the entry `eval`, as a dict or
         `(X, y)`; `validation=0.2` holds so many rows out; each `eval_every` steps.
-        `patience`: ends the training after so many evaluations (or reports) without a lower loss;
-        the model is then as it was at the lowest.
+        `patience`: ends after so many evaluations (or reports) without a lower loss, at the lowest.
         `callbacks`: called with each `Report`; "stop" ends the training. `stop`: after each submit.
         `progress`: a line on stderr; None: on a terminal and in a notebook.
         `checkpoint`: where to save; `resume` continues from there, or from the file it names.

@@ -194,7 +194,7 @@ LARGEST = {
     "wgcc/draw.js": 2550,
     "wgcc/inspect.js": 4500,
     "wgcc/calls.js": 7000,
-    "wgcc/data.js": 20300,
+    "wgcc/data.js": 20500,
     "wgcc/worker.js": 3000,
     "wgcc/serve.js": 1300,
     "wgcc/wasm.js": 4750,

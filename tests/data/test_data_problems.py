@@ -1,9 +1,10 @@
-"""Why data is refused is one table: both languages raise its problems, and front ends word them."""
+"""Problems and notes of data are tables, which both languages use; front ends add advice."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from adapters import ROOT
 from wgcc.cli.data import ADVICE, message_of
 from wgcc_runtime.data.problems import DataError, problems, worded
+from wgcc_runtime.tables import table
 
 PYTHON = ROOT / "runtime_py" / "wgcc_runtime" / "data"
 JAVASCRIPT = ROOT / "runtime_js" / "data"
@@ -18,14 +20,19 @@ JAVASCRIPT = ROOT / "runtime_js" / "data"
 ONLY_IN_PAGES = {"several-files", "needed-columns", "no-number", "missing-number"}
 
 
-def named_in(folder: Path, suffix: str) -> set[str]:
+def named_in(names: Iterable[str], folder: Path, suffix: str) -> set[str]:
     texts = [path.read_text("utf-8") for path in folder.glob(f"*{suffix}")]
-    return {name for name in problems() if any(re.search(f"['\"]{name}['\"]", t) for t in texts)}
+    return {name for name in names if any(re.search(f"['\"]{name}['\"]", t) for t in texts)}
 
 
 def test_each_problem_is_raised_in_both_languages() -> None:
-    assert named_in(PYTHON, ".py") == problems().keys() - ONLY_IN_PAGES
-    assert named_in(JAVASCRIPT, ".js") == problems().keys()
+    assert named_in(problems(), PYTHON, ".py") == problems().keys() - ONLY_IN_PAGES
+    assert named_in(problems(), JAVASCRIPT, ".js") == problems().keys()
+
+
+def test_each_note_is_made_in_both_languages() -> None:
+    notes = table("data_notes")
+    assert named_in(notes, PYTHON, ".py") == named_in(notes, JAVASCRIPT, ".js") == notes.keys()
 
 
 def test_front_ends_advise_on_problems_that_exist() -> None:

@@ -14,7 +14,7 @@ from wgcc.kernel.ranges import Range, range_of, truth_of
 from wgcc.kernel.rewrite.substitute import fill, substitute_body
 from wgcc.kernel.rewrite.transform import map_expression
 from wgcc.kernel.tree import Binary, Expr
-from wgcc.ops.dtypes import FOLDER
+from wgcc.ops.checks import FOLDER
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*/kernels/*.wgsl"))
 SOURCES = [*GOLDEN, *sorted(FOLDER.glob("*.wgsl"))]

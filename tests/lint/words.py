@@ -14,7 +14,7 @@ from lint.tree import Problem, Tree
 
 DTYPES = "wgcc/ir/dtypes.py"
 # How many files name an element type that only `wgcc/ir/dtypes.py` should know.
-MOST_NAMED_DTYPES = 50
+MOST_NAMED_DTYPES = 10
 # How many variables are called `found`, which says nothing of what they are.
 MOST_FOUND = 664
 # How many functions have a participle for a name; a function is a verb or what it returns.

@@ -19,9 +19,8 @@ from test_repeat_kernels import compiled
 from web_stacks import run_job, verify
 from wgcc.bundle.folder import write_files
 from wgcc.cli.commands.show.drawing import plan_drawing
-from wgcc.cli.commands.show.fused import fused_text
 from wgcc.cli.commands.show.kernel_facts import kernel_facts
-from wgcc.cli.commands.show.overview import overview
+from wgcc.cli.commands.show.overview import fused_text, overview
 from wgcc.cli.commands.show.subject import Subject
 from wgcc.compiler import Compiled, compile_program
 from wgcc.errors import Diagnostics, Source

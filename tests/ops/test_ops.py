@@ -21,7 +21,7 @@ from op_samples import (
 )
 from wgcc.ir.graph import FLOATS, Node, TensorType, Value
 from wgcc.ops import OPS, Op, ShapeError, infer_types
-from wgcc.ops.dtypes import numpy_dtype
+from wgcc.ops.checks import numpy_dtype
 from wgcc.ops.registry import Expand, Indirect, Marker, Sample, Update, View
 
 # Central differences in float64: error of the step squared, and of rounding divided by the step.

@@ -15,7 +15,7 @@ import pytest
 from op_samples import build
 from tint_compiler import compile_all
 from wgcc.ops import OPS, Op
-from wgcc.ops.dtypes import FOLDER, source_of
+from wgcc.ops.checks import FOLDER, source_of
 from wgcc.ops.random import erfinv_array, normal_array, threefry, uniform_array
 from wgcc.ops.registry import Pointwise
 from wgcc.ops.unary import reference as exp_tail

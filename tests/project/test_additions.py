@@ -21,7 +21,7 @@ ACTIVATION = '''"""bent(x) = x + √(x² + 1)."""
 import math
 
 from wgcc.lazy_numpy import np
-from wgcc.ops.pointwise import unary
+from wgcc.ops.formula import unary
 
 OPS = (
     # dx = g (1 + x / √(x² + 1)), which is g y / √(x² + 1)
@@ -37,7 +37,7 @@ OPS = (
 OPTIMIZER = '''"""sign_update(p*n, g*n, lr, scale) -> p*n: steps along the signs of the gradient."""
 
 from wgcc.lazy_numpy import np
-from wgcc.ops.multi_tensor import list_samples, optimizer_op
+from wgcc.ops.optimizers.kind import list_samples, optimizer_op
 from wgcc.ops.optimizers.kind import OptimizerKind, UpdateCall
 from wgcc.ops.registry import UpdateForm
 
@@ -165,6 +165,35 @@ model Net {
 }
 test "bent" { assert abs(sum(bent(0.75 * ones(f32[2]))) - 4.0) < 1e-6 }
 """
+# Files that list element types -> what an addition replaces in them.
+DTYPE = {
+    "wgcc/ir/dtypes.py": {
+        '    Dtype("i8",': """    Dtype("i16", INTEGER, "int16", "i32", "<i4", "I32", "Int32Array",
+          -(2**15), 2**15 - 1, 5, ("short", "int16")),
+    Dtype("i8","""
+    },
+    "grammar/wg.lark": {"|u32|i8|": "|u32|i16|i8|"},
+    "runtime_py/wgcc_runtime/plan.schema.json": {'"u32", "i8", ': '"u32", "i16", "i8", '},
+    "runtime_py/wgcc_runtime/plan.py": {'("i32", "u32", "i8", ': '("i32", "u32", "i16", "i8", '},
+    "runtime_py/wgcc_runtime/arrays.py": {
+        '"i8": "<i1"': '"i16": "<i4", "i8": "<i1"',
+        '"i8": np.int8': '"i16": np.int16, "i8": np.int8',
+        '"i8": (': '"i16": (-(2**15), 2**15 - 1),\n    "i8": (',
+    },
+}
+COUNTS = """
+model Counts {
+  state total: i16[4] = 0
+  entry add(x: i16[4]) -> (sum: i16[4], mean: f32) {
+    total := total + x * x
+    return (total + x * x, mean(f32(total)))
+  }
+}
+test "products wrap around at 16 bits" {
+  x = 300 * ones(i16[2])
+  assert i32(min(x * x)) == 300 * 300 - 65536
+}
+"""
 CLASSES = """
 model Net {
   a: Linear[2, 2]
@@ -204,13 +233,16 @@ OPERATOR = '"Erf": "erf({0})",'
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the compiler's sources, beside links to what nothing here changes."""
-    folder = tmp_path_factory.mktemp("additions")
-    shutil.copytree(ROOT / "wgcc", folder / "wgcc")
-    for name in ("runtime_js", "runtime_py"):
-        shutil.copytree(ROOT / name, folder / name)
-    for name in ("grammar", "examples"):
-        (folder / name).symlink_to(ROOT / name)
+    return copy_sources(tmp_path_factory.mktemp("additions"), "wgcc", "runtime_js", "runtime_py")
+
+
+def copy_sources(folder: Path, *changed: str) -> Path:
+    """Copies of the folders that an addition changes, beside links to the others."""
+    for name in ("wgcc", "grammar", "runtime_js", "runtime_py", "examples"):
+        if name in changed:
+            shutil.copytree(ROOT / name, folder / name)
+        else:
+            (folder / name).symlink_to(ROOT / name)
     return folder
 
 
@@ -264,6 +296,23 @@ def test_a_command_is_a_file(checkout: Path) -> None:
     (checkout / "five.wg").write_text("12345", encoding="utf-8")
     assert wgcc(checkout, "size", "five.wg").stdout == "5\n"
     assert "Print the size of FILE." in wgcc(checkout, "--help").stdout
+
+
+def test_an_element_type_is_a_row_and_its_name_in_lists(tmp_path: Path) -> None:
+    """Numbers of 16 bits: checked, wrapped in kernels and in numpy, stored, given by callers."""
+    checkout = copy_sources(tmp_path, "wgcc", "grammar", "runtime_py")
+    for name, changes in DTYPE.items():
+        text = (checkout / name).read_text(encoding="utf-8")
+        for old, new in changes.items():
+            assert text.count(old) == 1, (name, old)
+            text = text.replace(old, new)
+        (checkout / name).write_text(text, encoding="utf-8")
+    (checkout / "counts.wg").write_text(COUNTS, encoding="utf-8")
+    for command in (["check", "counts.wg"], ["build", "counts.wg", "-o", "b"], ["verify", "b"]):
+        done = wgcc(checkout, *command)
+        assert done.returncode == 0, done.stdout + done.stderr
+    (kernel,) = (checkout / "b" / "kernels").glob("*.wgsl")
+    assert ", 0u, 16u)" in kernel.read_text(encoding="utf-8")
 
 
 def test_an_onnx_operator_is_a_line_or_a_function(checkout: Path) -> None:

@@ -17,7 +17,7 @@ from wgcc.backends.wasm.wgsl.evaluate import Constant, Local, UnsupportedError
 from wgcc.backends.wasm.wgsl.lanes import Code, Type
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.kernel.parse import parse_expression, parse_functions, parse_statements
-from wgcc.ops.dtypes import numpy_dtype, wgsl_type
+from wgcc.ops.checks import numpy_dtype, wgsl_type
 from wgcc.ops.registry import Op, Pointwise, Sample, Source
 
 LEAST, MOST = -(2**31), 2**31 - 1

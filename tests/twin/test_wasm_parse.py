@@ -25,7 +25,7 @@ from wgcc.kernel.tree import (
     Unary,
 )
 from wgcc.ops import OPS
-from wgcc.ops.dtypes import FOLDER
+from wgcc.ops.checks import FOLDER
 from wgcc.ops.registry import Op, Pointwise, Reduce, Source, Update
 
 X, Y, Z = Name("x"), Name("y"), Name("z")

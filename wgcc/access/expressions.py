@@ -23,6 +23,7 @@ from wgcc.access.values import (
     variables_of,
     zero_of,
 )
+from wgcc.ir.dtypes import F16, FLOATS
 from wgcc.kernel.parse import parse_expression
 from wgcc.kernel.tree import (
     Binary,
@@ -250,7 +251,7 @@ class Machine:
             return {field: value for (field, _), value in zip(fields, values, strict=True)}
         if name.startswith(("vec", "array<")):
             return self._constructed(name, values)
-        if name.startswith("bitcast<") or name in (*LANE_TYPES, "f32", "f16"):
+        if name.startswith("bitcast<") or name in (*LANE_TYPES, "f32", F16):
             return self._converted(name.removeprefix("bitcast<").rstrip(">"), values)
         found = _built_in(name, values, self.lanes)
         if name == "dot":
@@ -273,7 +274,7 @@ class Machine:
         value = values[0] if values else 0
         if isinstance(value, tuple):
             return tuple(self._converted(kind[5:-1] or kind, [part]) for part in value)
-        if kind in ("f32", "f16"):
+        if kind in FLOATS:
             return FLOAT
         if value is FLOAT or value is MAYBE:
             return MAYBE if kind == "bool" else Ids(np.arange(self.lanes) * 7919)
@@ -281,7 +282,7 @@ class Machine:
 
 
 def _literal(value: float | int | bool, kind: str) -> Value:
-    if kind in ("f32", "f16"):
+    if kind in FLOATS:
         return FLOAT
     if kind == "int":
         return int(value)

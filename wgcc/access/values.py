@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from wgcc.ir.dtypes import F16, FLOATS
 from wgcc.kernel.tree import Element, Expr, Member, Module, Name
 from wgcc.lazy_numpy import Array, np
 
@@ -53,7 +54,7 @@ def zero_of(kind: str, length: int = 1) -> Value:
         return [zero_of(element) for _ in range(length)]
     if kind.startswith("vec"):
         return (zero_of(kind[5:-1]),) * int(kind[3])
-    return FLOAT if kind in ("f32", "f16") else cast(kind, 0)
+    return FLOAT if kind in FLOATS else cast(kind, 0)
 
 
 def cast(kind: str, value: Value) -> Value:
@@ -94,7 +95,7 @@ def chosen(mask: Value, new: Value, old: Value) -> Value:
     return np.asarray(np.where(mask, new, old), getattr(new, "dtype", np.int64))
 
 
-_SIZES = {"bool": 4, "f32": 4, "u32": 4, "i32": 4, "f16": 2, "atomic<u32>": 4}
+_SIZES = {"bool": 4, "f32": 4, "u32": 4, "i32": 4, F16: 2, "atomic<u32>": 4}
 _COMPONENTS = "xyzw"
 
 
@@ -173,7 +174,7 @@ def unknown(found: Reference) -> Value:
     if found.kind.startswith("vec"):
         part = Reference(found.variable, found.index, found.offset, kind[5:-1])
         return (unknown(part),) * int(kind[3])
-    if kind in ("f32", "f16"):
+    if kind in FLOATS:
         return FLOAT
     if kind == "bool":
         return MAYBE

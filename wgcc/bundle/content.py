@@ -128,7 +128,7 @@ def words_header(tensors: Mapping[str, tuple[str, Sequence[int]]]) -> dict[str, 
 
 
 def _header(tensors: Mapping[str, tuple[str, int, Sequence[int]]]) -> dict[str, Any]:
-    """By name: the element type as files call it, bytes of an element, and the shape."""
+    """Each tensor has the element type as files call it, bytes of an element, and a shape."""
     header, at = {}, 0
     for name, (dtype, width, shape) in tensors.items():
         end = at + width * math.prod(shape)

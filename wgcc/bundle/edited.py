@@ -69,21 +69,22 @@ def with_profile(
     """The bundle's files with the profile; its replacements count kernels as `candidates` does."""
     plan, other = json.loads(bundle["plan.json"]), json.loads(candidates["plan.json"])
     profiles = {key: value for key, value in plan["profiles"].items() if key != name}
-    kernels: list[Plan] = [plan["kernels"][i] for i in _used({**plan, "profiles": profiles})]
+    used = _used_kernels({**plan, "profiles": profiles})
+    kernels: list[Plan] = [plan["kernels"][number] for number in used]
     texts = {key: data for key, data in bundle.items() if not key.startswith(_FOLDERS)}
     numbers = {kernel["sha256"]: number for number, kernel in enumerate(kernels)}
     sources = {path: bundle[path] for kernel in kernels for path in _files(kernel)}
     moved = {i: numbers.get(kernel["sha256"]) for i, kernel in enumerate(plan["kernels"])}
-    plan["profiles"] = _renumbered(profiles, moved)
+    plan["profiles"] = _renumber(profiles, moved)
     for item in (item for items in chosen.values() for item in items):
         kernel = other["kernels"][item["kernel"]]
         if kernel["sha256"] not in numbers:
             numbers[kernel["sha256"]] = len(kernels)
-            kernels.append(_named(kernel, [k["name"] for k in kernels]))
+            kernels.append(_with_free_name(kernel, [k["name"] for k in kernels]))
             paths = zip(_files(kernels[-1]), _files(kernel), strict=True)
             sources |= {new: candidates[old] for new, old in paths}
     into = {i: numbers.get(kernel["sha256"]) for i, kernel in enumerate(other["kernels"])}
-    plan["profiles"] |= _renumbered({name: chosen}, into)
+    plan["profiles"] |= _renumber({name: chosen}, into)
     plan["kernels"] = kernels
     plan["requires"]["limits"] = _larger(plan["requires"]["limits"], other["requires"]["limits"])
     texts |= {"plan.json": plan_text(plan).encode("utf-8"), **sources}
@@ -91,7 +92,7 @@ def with_profile(
     return {**texts, **web_files(plan, {plan["model"]["source"]: b"", **texts})}
 
 
-def _used(plan: Plan) -> list[int]:
+def _used_kernels(plan: Plan) -> list[int]:
     """Numbers of the kernels that some dispatch of some profile runs, in ascending order."""
     found = {d["kernel"] for entry in plan["entries"].values() for d in all_dispatches(entry)}
     for profile in plan["profiles"].values():
@@ -99,7 +100,7 @@ def _used(plan: Plan) -> list[int]:
     return sorted(found)
 
 
-def _renumbered(profiles: Mapping[str, Any], numbers: Mapping[int, Any]) -> Plan:
+def _renumber(profiles: Mapping[str, Any], numbers: Mapping[int, Any]) -> Plan:
     return {
         name: {
             entry: [{**item, "kernel": numbers[item["kernel"]]} for item in items]
@@ -109,7 +110,7 @@ def _renumbered(profiles: Mapping[str, Any], numbers: Mapping[int, Any]) -> Plan
     }
 
 
-def _named(kernel: Plan, taken: Iterable[str]) -> Plan:
+def _with_free_name(kernel: Plan, taken: Iterable[str]) -> Plan:
     """Under an unused name, because candidates of two tunings may have the same one."""
     known, name, count = {other.lower() for other in taken}, kernel["name"], 1
     while name.lower() in known:

@@ -124,7 +124,7 @@ def _with_twin_digests(plan: Plan, make_files: Callable[[], Mapping[str, bytes]]
 
 
 def _files_beside_plan(planned: Planned, weights: Content | None) -> dict[str, bytes]:
-    """What a runtime needs of a bundle beside plan and kernels: values and the twin."""
+    """The files that a runtime needs beside plan and kernels: values and the twin."""
     files: dict[str, bytes] = {}
     if weights is not None:
         files[WEIGHTS] = bytes(weights)

@@ -24,15 +24,15 @@ def write_files(files: Files, folder: Path, force: bool = False) -> dict[str, st
     plan = read_old_plan(folder)
     own = _present(folder, own_files(folder, plan)) if plan is not None else set()
     _check_free(files, folder, own, force)
-    kept = _kept(files, folder, plan) if plan is not None else {}
-    with _untouched(folder):
+    kept = _names_to_keep(files, folder, plan) if plan is not None else {}
+    with _report_failure(folder):
         replace_files(files, folder, own, kept)
     return kept
 
 
 def write_new(files: Files, folder: Path) -> None:
     """Write files into a folder that is new or empty: all of them, or none."""
-    with _untouched(folder):
+    with _report_failure(folder):
         replace_files(files, folder, (), {})
 
 
@@ -43,7 +43,7 @@ def is_free(folder: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _untouched(folder: Path) -> Iterator[None]:
+def _report_failure(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -98,7 +98,7 @@ def _existing(folder: Path, name: str) -> Path | None:
     return folder / name
 
 
-def _kept(files: Files, folder: Path, plan: OldPlan) -> dict[str, str]:
+def _names_to_keep(files: Files, folder: Path, plan: OldPlan) -> dict[str, str]:
     kept = {}
     for name, wanted in written_since(folder, plan):
         if not holds(folder, name, files.get(name, b"")):

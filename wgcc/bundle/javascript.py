@@ -177,7 +177,7 @@ _NAME = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
 
 def json_text(text: str) -> str:
     """The same JSON without the titles and descriptions of a JSON Schema."""
-    return _written(_without_prose(json.loads(text)), 0)
+    return _literal(_without_prose(json.loads(text)), 0)
 
 
 def _without_prose(value: Any) -> Any:
@@ -191,15 +191,15 @@ def _without_prose(value: Any) -> Any:
     return {key: _without_prose(item) for key, item in kept.items()}
 
 
-def _written(value: Any, indent: int) -> str:
+def _literal(value: Any, indent: int) -> str:
     line = _line(value)
     if not isinstance(value, list | dict) or indent + len(line) <= WIDTH:
         return line
     inner = indent + 2
     if isinstance(value, list):
-        items = [_written(item, inner) for item in value]
+        items = [_literal(item, inner) for item in value]
     else:
-        items = [f"{_key(key)}: {_written(item, inner)}" for key, item in value.items()]
+        items = [f"{_key(key)}: {_literal(item, inner)}" for key, item in value.items()]
     body = "".join(f"{' ' * inner}{item},\n" for item in items)
     opening, closing = "[]" if isinstance(value, list) else "{}"
     return f"{opening}\n{body}{' ' * indent}{closing}"

@@ -205,7 +205,7 @@ class _Reader:
         return path.removeprefix("../runtime_js/")
 
     def _remove(self, start: int, end: int) -> None:
-        """With the blanks behind it."""
+        """Removes a span with the blanks behind it."""
         text = self._module.text
         while end < len(text) and text[end].isspace():
             end += 1
@@ -265,7 +265,7 @@ def join_modules(
     targets = dict(folders or {})
     targets |= {posixpath.dirname(entry): name for name, entry in files.items()}
     joined = {name: _closure(texts, entry, targets) for name, entry in files.items()}
-    wanted = _wanted(joined, targets)
+    wanted = _needed_exports(joined, targets)
     return {
         name: _File(name, modules, targets, data).text({*wanted[name], *modules[-1].exports})
         for name, modules in joined.items()
@@ -298,8 +298,8 @@ def _closure(texts: Texts, entry: str, targets: Texts) -> list[Module]:
     return list(modules.values())
 
 
-def _wanted(joined: Mapping[str, list[Module]], targets: Texts) -> dict[str, set[str]]:
-    """What each file must export, because another imports it."""
+def _needed_exports(joined: Mapping[str, list[Module]], targets: Texts) -> dict[str, set[str]]:
+    """The names that each file must export, because another imports them."""
     exports = {module.path: module.exports for parts in joined.values() for module in parts}
     wanted: dict[str, set[str]] = {name: set() for name in joined}
     for name, parts in joined.items():
@@ -334,9 +334,9 @@ class _File:
         codes.append((last[0], last[1][len(header) :].strip()))
         parts = [
             f"{header.strip()}\n// Joined by `wgcc build` from the modules named below.",
-            "\n".join(self._imported()),
+            "\n".join(self._import_lines()),
             *(f"// ---- {path}\n\n{code}" for path, code in codes if code),
-            f"export {_braced(exports)};",
+            f"export {_in_braces(exports)};",
         ]
         return "\n\n".join(filter(None, parts)) + "\n"
 
@@ -347,7 +347,7 @@ class _File:
         code = module.code(lambda path: f"import('{self._place(path)}')")
         return "\n\n".join([*constants, code])
 
-    def _imported(self) -> Iterator[str]:
+    def _import_lines(self) -> Iterator[str]:
         """Imports from other files: of code, and of types, which are comments."""
         yield from self._imports("import {} from '{}';", lambda module: module.imports)
         yield from self._imports("/** @import {} from '{}' */", lambda module: module.types)
@@ -359,7 +359,7 @@ class _File:
                 if self._targets[posixpath.dirname(path)] != self._name:
                     names.setdefault(self._place(path), set()).update(imported)
         for place, imported_names in sorted(names.items()):
-            yield form.format(_braced(imported_names), place)
+            yield form.format(_in_braces(imported_names), place)
 
     def _place(self, path: str) -> str:
         """The path of the module's file, relative to this one."""
@@ -383,7 +383,7 @@ def _is_remark(line: str) -> bool:
     return line.startswith("//")
 
 
-def _braced(names: Iterable[str]) -> str:
+def _in_braces(names: Iterable[str]) -> str:
     """Names in braces, each on its own line if there are many."""
     line = f"{{ {', '.join(sorted(names))} }}"
     if len(line) <= LINE:

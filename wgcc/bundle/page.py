@@ -59,7 +59,7 @@ _BANNER = "// The runtime of wgcc, MIT licence; with comments: runtime_js of the
 
 @lru_cache(maxsize=1)
 def runtime_files() -> dict[str, str]:
-    """What pages load, by name."""
+    """The files that pages load, by name."""
     files = page_files(data_dir("runtime_js") / "page", "app.js", False)
     return {name: files[name] for name in FILES}
 
@@ -113,7 +113,7 @@ def _kept_files(page: Mapping[str, str], entry: str) -> dict[str, str]:
 
 
 def _stripped_files(page: Mapping[str, str], entry: str) -> dict[str, str]:
-    return {name: _stripped(text) for name, text in _join(page, entry).items()}
+    return {name: _strip(text) for name, text in _join(page, entry).items()}
 
 
 def _join(page: Mapping[str, str], entry: str) -> dict[str, str]:
@@ -147,7 +147,7 @@ def _modules(folders: Iterable[str]) -> dict[str, str]:
     return {path.relative_to(root).as_posix(): _text(path) for path in paths}
 
 
-def _stripped(text: str) -> str:
+def _strip(text: str) -> str:
     return _BANNER + strip_javascript(text)
 
 
@@ -185,11 +185,11 @@ def served_files(plan: Plan, files: Files) -> dict[str, str]:
         found[PAGE] = fill(script, **_served_values(plan, files))
         return f'<script type="module" src="{PAGE}"></script>'
 
-    return {"served.html": _INLINE.sub(linked, _titled(html, plan, files)), **found}
+    return {"served.html": _INLINE.sub(linked, _with_title(html, plan, files)), **found}
 
 
 def _served_values(plan: Plan, files: Files) -> dict[str, str]:
-    """What fills the places of served_bundle.js."""
+    """The values that fill the places of served_bundle.js."""
     data = [f"{json.dumps(DATA)}:await bytesOf('{DATA}')"] if DATA in files else []
     return {
         "SOURCE": plan["model"]["source"],
@@ -219,10 +219,10 @@ def build_page(
         text = "\n".join([_runtime_objects(without_tokens(runtime, files)), page, ""])
         return f'<script type="module">\n{_safe(text)}</script>'
 
-    return _INLINE.sub(inlined, _titled(html, plan, files))
+    return _INLINE.sub(inlined, _with_title(html, plan, files))
 
 
-def _titled(html: Path, plan: Plan, files: Files) -> str:
+def _with_title(html: Path, plan: Plan, files: Files) -> str:
     title = title_of(files) or plan["model"]["name"]
     return html.read_text(encoding="utf-8").replace("__MODEL__", escape(title))
 
@@ -234,7 +234,7 @@ def _style(html: Path, names: str) -> str:
 
 
 def _values(plan: Plan, files: Files, data: Files, seal: str, large: Sizes) -> dict[str, str]:
-    """What fills the places of bundle.js."""
+    """The values that fill the places of bundle.js."""
     source = files[plan["model"]["source"]].decode("utf-8")
     loaded = [f"{json.dumps(name)}:decoded({bytes_literal(d)})" for name, d in data.items()]
     beside = {**large, **_too_large(files)}

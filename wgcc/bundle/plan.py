@@ -258,7 +258,7 @@ def _rows(rows: Rows) -> Plan:
 
 
 def _exchange(graph: Graph, shared: Exchange, buffers: Mapping[str, int]) -> Plan:
-    """What machines that train one model together exchange in each step.
+    """The record of what machines that train one model exchange in each step.
 
     Gradients are averaged before a dispatch; outputs and state after the call.
     """
@@ -283,7 +283,7 @@ def _range_guard(flag: str, guard: RangeGuard | None) -> Plan:
         return {}
     checks = [
         {
-            "what": _shown(check),
+            "what": _check_text(check),
             "at": check.span.place if check.span else "",
             **_range(check.low, check.high, check.ignore),
         }
@@ -292,7 +292,7 @@ def _range_guard(flag: str, guard: RangeGuard | None) -> Plan:
     return {"flag": flag, "checks": checks, "restored": list(guard.restored)}
 
 
-def _shown(check: RangeCheck) -> str:
+def _check_text(check: RangeCheck) -> str:
     """``an id in `gather(e, x + 1)` ``: with the source, unless that is long."""
     text = check.span.text if check.span else ""
     is_short = 0 < len(text) <= SHORT and "\n" not in text

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from wgcc.evaluate import OutOfRangeError, Precision, Session, effort
-from wgcc.ir.dtypes import LARGEST_FLOAT
+from wgcc.ir.dtypes import F16, INTEGER_RANGES, LARGEST_FLOAT
 from wgcc.ir.graph import FLOATS, Graph, Value
 from wgcc.ir.places import AVERAGE, CALLS, STEP, is_random_state, optimizer_state
 from wgcc.ir.program import Program, Tensor
@@ -30,10 +30,10 @@ MOST_WORK = 40_000_000
 MOST_LARGE_WORK = 20_000_000_000
 # f32 kernels against float64 over a few steps; sums are relative to the sum of magnitudes.
 # f16 has 11 significant bits.
-TOLERANCE = {"f32": 1e-4, "f16": 2e-2}
+TOLERANCE = {"f32": 1e-4, F16: 2e-2}
 FIRST = 8
 # The largest drawn number for integer inputs without a range.
-HIGHEST = {"bool": 1, "i8": 127, "u8": 255, "i32": 3, "u32": 3}
+HIGHEST = {dtype: high if high < 256 else 3 for dtype, (_, high) in INTEGER_RANGES.items()}
 
 
 def make_selftest(
@@ -120,7 +120,7 @@ def _test_entry(
     """Inputs are drawn by the `keys` of their tensors, as in the runtimes."""
     from wgcc_runtime.drawn import drawn_input
 
-    used = _used(program, graph)
+    used = _only_used(program, graph)
     held = {name: values[name] for name in (*used.params, *used.state) if name in values}
     session = Session(used, held, held, precision)
     del held
@@ -144,7 +144,7 @@ def _test_entry(
     return {**test, "changes": changes} if changes["tensors"] else test
 
 
-def _used(program: Program, graph: Graph) -> Program:
+def _only_used(program: Program, graph: Graph) -> Program:
     """The program with the tensors that this entry uses, and those that one of them starts as."""
     names = {value.name for value in (*graph.params, *graph.state)}
     tensors = {**program.params, **program.state}
@@ -177,13 +177,13 @@ def _spec(graph: Graph, value: Value, highest: Mapping[str, int]) -> dict[str, A
 def _facts(array: Array) -> dict[str, Any]:
     wide = np.asarray(array, np.float64).reshape(-1)
     return {
-        "sum": _rounded(wide.sum()),
-        "abs": _rounded(np.abs(wide).sum()),
-        "first": [_rounded(x) for x in wide[:FIRST]],
+        "sum": _round(wide.sum()),
+        "abs": _round(np.abs(wide).sum()),
+        "first": [_round(x) for x in wide[:FIRST]],
     }
 
 
-def _rounded(number: Any, digits: int = 9) -> float:
+def _round(number: Any, digits: int = 9) -> float:
     """Nine digits represent an f32 exactly and hide differences between numpy builds.
 
     Five are much finer than the tolerance of changes.
@@ -192,7 +192,7 @@ def _rounded(number: Any, digits: int = 9) -> float:
 
 
 # Relative to the mean magnitude of a tensor's changes. f16 has 11 significant bits or fewer.
-CHANGE_TOLERANCE = {"f32": 1e-2, "f16": 0.25}
+CHANGE_TOLERANCE = {"f32": 1e-2, F16: 0.25}
 SAMPLES = 4
 # A change below this fraction of the largest of its kind may consist of rounding errors only.
 NEGLIGIBLE = 1e-3
@@ -259,6 +259,6 @@ def _wide(array: Array) -> Array:
 def _change_facts(change: Array, size: float, scale: float) -> dict[str, Any]:
     from wgcc_runtime.selftest import sample_places
 
-    samples = [_rounded(change[at], 5) for at in sample_places(change.size, SAMPLES)]
-    mean = _rounded(change.mean(), 5)
-    return {"mean": mean, "size": _rounded(size, 5), "at": samples, "scale": _rounded(scale, 5)}
+    samples = [_round(change[at], 5) for at in sample_places(change.size, SAMPLES)]
+    mean = _round(change.mean(), 5)
+    return {"mean": mean, "size": _round(size, 5), "at": samples, "scale": _round(scale, 5)}

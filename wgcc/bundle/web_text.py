@@ -56,7 +56,7 @@ def fill(text: str, **values: str) -> str:
 
 
 def kernel_codes(files: Mapping[str, bytes]) -> dict[str, str]:
-    """What pages embed of each kernel file: its code; comments are in the file.
+    """The code of each kernel file, which pages embed; comments are in the file.
 
     Kernels whose `main` begins alike come one after the other, and both forms of a kernel: so they
     are compressed best.

@@ -212,7 +212,7 @@ def say_reading(path: Path, data: Data, options: DataOptions) -> None:
         rows = plural(found["count"], "row")
         say(f"left out: {rows} with {found['reason']}, the first in line {found['first']}")
     if data.needs_scaling and not options.scale:
-        names = _shown([f"`{name}`" for name in data.needs_scaling])
+        names = _listing([f"`{name}`" for name in data.needs_scaling])
         say(f"hint: --scale helps training: {names}: far from mean 0 and deviation 1")
 
 
@@ -221,13 +221,13 @@ def _inputs(data: Data) -> str:
     assert data.preparation is not None
     found = ""
     for name, spec in data.preparation["inputs"].items():
-        columns = _shown(spec.get("columns", [])) or spec["kind"]
-        classes = f" ({_shown(spec['classes'])})" if "classes" in spec else ""
+        columns = _listing(spec.get("columns", [])) or spec["kind"]
+        classes = f" ({_listing(spec['classes'])})" if "classes" in spec else ""
         found += f"; {name}: {columns}{classes}" if name in data.with_rows else ""
     return found
 
 
-def _shown(names: list[str]) -> str:
+def _listing(names: list[str]) -> str:
     more = ", …" if len(names) > MOST_NAMES else ""
     return ", ".join(names[:MOST_NAMES]) + more
 

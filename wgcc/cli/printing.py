@@ -45,7 +45,7 @@ def say(text: str, style: str = "") -> None:
     """A message for people, on stderr."""
     if _muted:
         return
-    click.echo(_styled(text, style), err=True)
+    click.echo(_style(text, style), err=True)
 
 
 def show(text: str) -> None:
@@ -65,7 +65,7 @@ def say_diagnostics(diagnostics: Diagnostics, everything: bool = False) -> None:
 
     text = render_run(diagnostics, None if everything else SHOWN)
     for pattern, style in _COLOURS:
-        text = pattern.sub(_styled(r"\g<0>", style), text)
+        text = pattern.sub(_style(r"\g<0>", style), text)
     click.echo(text, err=True)
 
 
@@ -112,6 +112,6 @@ def table(rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
     )
 
 
-def _styled(text: str, style: str) -> str:
+def _style(text: str, style: str) -> str:
     coloured = style and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     return click.style(text, **_STYLES[style]) if coloured else text

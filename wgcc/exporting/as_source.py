@@ -16,7 +16,7 @@ from wgcc.errors import WgError
 from wgcc.evaluate import from_words
 from wgcc.exporting.compositions import written_out
 from wgcc.exporting.op_table import EXPRESSIONS, REDUCTIONS
-from wgcc.ir.dtypes import DTYPE_TABLE
+from wgcc.ir.dtypes import DTYPE_TABLE, FLOATS
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ir.program import Program, Tensor
 from wgcc.lazy_numpy import np
@@ -132,7 +132,7 @@ def _literal(array: Any, value: Value) -> ast.Expr:
 def _number(item: Any, dtype: str) -> ast.Syntax:
     if dtype == "bool":
         return tree_of(bool(item))
-    return tree_of(float(item) if dtype in ("f32", "f16") else int(item))
+    return tree_of(float(item) if dtype in FLOATS else int(item))
 
 
 # Rules

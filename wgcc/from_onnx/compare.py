@@ -14,6 +14,7 @@ from wgcc.errors import WgError
 from wgcc.from_onnx.convert import Converted
 from wgcc.from_onnx.literals import LARGEST
 from wgcc.from_onnx.values import Constant, Member, Shape, Traced, Value
+from wgcc.ir.dtypes import F16, FLOATS
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast
 
@@ -91,7 +92,7 @@ def random_inputs(converted: Converted, limits: Mapping[str, tuple[int, int]]) -
 
 def draw(generator: Any, dtype: str, shape: Shape, limits: tuple[int, int] | None) -> Array:
     """Random numbers for an input: normal floats, whole numbers within limits, 0 and 1 without."""
-    if dtype in ("f32", "f16"):
+    if dtype in FLOATS:
         return np.asarray(generator.standard_normal(shape))
     low, high = limits or (0, 1)
     return np.asarray(generator.integers(low, high, shape, endpoint=True))
@@ -128,7 +129,7 @@ def _element_types(model: Any) -> dict[str, Any]:
 
 
 # Ten roundings of a float with so few bits; of bytes that onnxruntime chooses at run time.
-ROUNDING = {"f16": 5e-3, "bf16": 4e-2, "bytes": 5e-2}
+ROUNDING = {F16: 5e-3, "bf16": 4e-2, "bytes": 5e-2}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 from wgcc.errors import WgError
-from wgcc.importing.transforms import Origin, Shape, Weights, before_product
+from wgcc.importing.transforms import FileWeights, Origin, Shape, before_product
 from wgcc.lazy_numpy import Array, np
 
 LARGEST = 1 << 33
@@ -42,7 +42,7 @@ class Folder:
 def read_hdf5(path: Path) -> Folder:
     """All groups and arrays of an HDF5 file, or of the weights in a `.keras` file."""
     h5py = _need_h5py(path)
-    with _opened(h5py, path) as file:
+    with _open(h5py, path) as file:
         try:
             return _Reader(h5py, path).folder(file, "", 0)
         except WgError:
@@ -63,7 +63,7 @@ def _need_h5py(path: Path) -> Any:
 
 
 @contextmanager
-def _opened(h5py: Any, path: Path) -> Iterator[Any]:
+def _open(h5py: Any, path: Path) -> Iterator[Any]:
     try:
         file = h5py.File(_contents(path), "r")
     except WgError:
@@ -270,8 +270,8 @@ _RECURRENT = ["kernel", "recurrent_kernel", "bias"]
 _BATCH_NORM = ["gamma", "beta", "moving_mean", "moving_variance"]
 
 
-def read_keras(path: Path) -> Weights:
-    """Of `.weights.h5`, `.h5` and `.keras` files."""
+def read_keras(path: Path) -> FileWeights:
+    """The weights of a `.weights.h5`, `.h5` or `.keras` file."""
     whole = read_hdf5(path)
     old = whole.folders.get("model_weights")
     # Keras 2 has whole models in such a group, and weights alone without it.
@@ -290,7 +290,7 @@ def read_keras(path: Path) -> Weights:
         notes |= dict.fromkeys(found.notes)
     if not arrays:
         raise WgError(f"{path} holds no weights of Keras")
-    return Weights(arrays, Origin(keras=True, gates=gates, notes=tuple(notes)))
+    return FileWeights(arrays, Origin(keras=True, gates=gates, notes=tuple(notes)))
 
 
 def _layers(folder: Folder, path: tuple[str, ...]) -> Iterator[Layer]:
@@ -325,7 +325,7 @@ def _numbered_layer(held: Folder, path: tuple[str, ...]) -> Layer:
 
 
 def _names(kind: str, shapes: Sequence[Shape]) -> list[str]:
-    """What the tensors of a layer are, in the order in which Keras stores them."""
+    """The names of a layer's tensors, in the order in which Keras stores them."""
     count, ranks = len(shapes), [len(shape) for shape in shapes]
     unknown = [f"vars_{place}" for place in range(count)]
     if "cell" in kind and ranks[:2] == [2, 2] and count <= len(_RECURRENT):
@@ -341,7 +341,7 @@ def _names(kind: str, shapes: Sequence[Shape]) -> list[str]:
 
 
 def _vectors(kind: str, count: int) -> list[str]:
-    """Of norms; one of batches without scale or shift does not show which of them it has."""
+    """The vectors of a norm; a batch norm with three does not show whether it scales or shifts."""
     if "batch" in kind or count == 4:
         return {4: _BATCH_NORM, 2: _BATCH_NORM[2:], 3: ["vars_0", *_BATCH_NORM[2:]]}.get(count, [])
     return _BATCH_NORM[:count] if count <= 2 else []

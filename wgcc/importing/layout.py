@@ -119,7 +119,7 @@ class Layouts:
         if question.use.operation == WEIGHTED_SUM:
             return _layout(question, [*torch, *own], reason=ELEMENTWISE)
         likely = TORCH if "weight" in last_word(question.source).lower() else OWN
-        shown = self._shown(question)
+        shown = self._layouts_of_others(question)
         if len(shown) == 2:
             reason = "other tensors of the file are stored in both ways"
             return _layout(question, [*torch, *own], reason=reason)
@@ -131,7 +131,7 @@ class Layouts:
             return _layout(question, own, assumed)
         return _convolution(question, _layout(question, torch, assumed))
 
-    def _shown(self, question: Question) -> set[str]:
+    def _layouts_of_others(self, question: Question) -> set[str]:
         """How other tensors of this rank are stored, those with a similar name first."""
         rank, word = len(question.shape), module_word(question.source)
         return self._stored.get((rank, word)) or self._stored.get((rank, ""), set())

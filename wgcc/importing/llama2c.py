@@ -13,7 +13,7 @@ from math import prod
 from pathlib import Path
 
 from wgcc.errors import WgError
-from wgcc.importing.transforms import Origin, Shape, Weights
+from wgcc.importing.transforms import FileWeights, Origin, Shape
 from wgcc.lazy_numpy import Array, np
 
 MAGIC = b"24ka"
@@ -59,7 +59,7 @@ def is_llama2c(path: Path) -> bool:
     return not start.startswith(b"PK") and not is_pickle
 
 
-def read_llama2c(path: Path) -> Weights:
+def read_llama2c(path: Path) -> FileWeights:
     header = _header(path)
     tensors = [*_layout(header)]
     size = header.start + sum(_bytes(header, name, shape) for name, shape in tensors)
@@ -75,7 +75,7 @@ def read_llama2c(path: Path) -> Weights:
         place += _bytes(header, name, shape)
     if header.shared:
         arrays["output.weight"] = arrays["tok_embeddings.weight"]
-    return Weights(arrays, Origin(rope=_rope(header), notes=_notes(path, header)))
+    return FileWeights(arrays, Origin(rope=_rope(header), notes=_notes(path, header)))
 
 
 def _rope(header: Header) -> dict[str, int]:

@@ -25,7 +25,7 @@ def map_text(proposal: Proposal, targets: Mapping[str, Shape], sources: Mapping[
     """The proposal as a map that users can read, edit and pass to --map."""
     rows = {pair.target: _pair_row(pair, targets, sources) for pair in proposal.pairs}
     rows |= {item.target: _undecided_row(item, targets) for item in proposal.undecided}
-    lines = _aligned([rows[name] for name in targets if name in rows])
+    lines = _align([rows[name] for name in targets if name in rows])
     lines += [
         f"{name}  # {shape_text(targets[name])} keeps its initial values" for name in proposal.kept
     ]
@@ -62,7 +62,7 @@ def read_map(
             elif not arrow:
                 found[target] = None
             else:
-                name = _filled(source, parts, where)
+                name = _fill(source, parts, where)
                 if name not in there:
                     raise WgError(f"{where}: the file has no tensor {name}{near(name, there)}")
                 found[target] = name, read_transform(changes, where)
@@ -120,7 +120,7 @@ def _matching(pattern: str, names: list[str], where: str) -> list[tuple[str, lis
     return found
 
 
-def _filled(pattern: str, parts: list[str], where: str) -> str:
+def _fill(pattern: str, parts: list[str], where: str) -> str:
     if pattern.count("*") > len(parts):
         raise WgError(f"{where}: more `*` on the right than on the left")
     for part in parts:
@@ -138,7 +138,7 @@ def shape_text(shape: Shape) -> str:
     return "[" + ", ".join(map(str, shape)) + "]"
 
 
-def _aligned(rows: list[tuple[str, str, str]]) -> list[str]:
+def _align(rows: list[tuple[str, str, str]]) -> list[str]:
     left = max((len(row[0]) for row in rows), default=0)
     right = max((len(row[1]) for row in rows), default=0)
     return [f"{a.ljust(left)} <- {b.ljust(right)}  # {c}" for a, b, c in rows]

@@ -46,7 +46,7 @@ def toml_text(
         by_source.setdefault(pair.source, []).append(pair)
     lines += [_entry(name, pairs, targets, sources) for name, pairs in by_source.items()]
     for item in proposal.undecided:
-        lines += ["", *_undecided(item, targets)]
+        lines += ["", *_undecided_lines(item, targets)]
     lines += [f"# not found: {name} {shape_text(targets[name])}" for name in proposal.missing]
     lines += [f"# not used: {name} {shape_text(sources[name])}" for name in proposal.unused]
     return "\n".join(lines + assumptions(proposal)) + "\n"
@@ -59,20 +59,20 @@ def _entry(
     rows = [(rule_text(p.target, p.transform), shape_text(targets[p.target])) for p in pairs]
     shape = shape_text(sources[name])
     if len(rows) == 1:
-        return f"{_quoted(name)} = {rows[0][0]}  # {shape} -> {rows[0][1]}"
+        return f"{_quote(name)} = {rows[0][0]}  # {shape} -> {rows[0][1]}"
     inner = "".join(f"  {table},  # {shape} -> {wanted}\n" for table, wanted in rows)
-    return f"{_quoted(name)} = [\n{inner}]"
+    return f"{_quote(name)} = [\n{inner}]"
 
 
-def _undecided(item: Undecided, targets: Mapping[str, Shape]) -> Iterator[str]:
+def _undecided_lines(item: Undecided, targets: Mapping[str, Shape]) -> Iterator[str]:
     wanted = f"{item.target} {shape_text(targets[item.target])}"
     yield f"# undecided: {wanted}, as {item.reason}; remove the # before one of these lines:"
     for source, way in item.choices:
-        yield f"# {_quoted(source)} = {rule_text(item.target, way)}"
-    yield f"# or let it keep its initial values: {_KEEP} = [{_quoted(item.target)}]"
+        yield f"# {_quote(source)} = {rule_text(item.target, way)}"
+    yield f"# or let it keep its initial values: {_KEEP} = [{_quote(item.target)}]"
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return json.dumps(name, ensure_ascii=False)
 
 
@@ -80,10 +80,10 @@ def read_toml_map(
     text: str, file: str, targets: Mapping[str, Shape], sources: Mapping[str, Shape]
 ) -> ReadMap:
     found, explicit = ReadMap(), set[str]()
-    for key, value in _parsed(text, file).items():
+    for key, value in _parse(text, file).items():
         where = f"{file}:{_line(text, key)}"
         if key == _KEEP and _is_list_of(value, str):
-            found.rules |= {name: None for name in _kept(value, where, targets)}
+            found.rules |= {name: None for name in _kept_names(value, where, targets)}
             continue
         rules = read_rules(value, where)
         matches = _matching(key, sources)
@@ -91,7 +91,7 @@ def read_toml_map(
             text_near = near(key, sources)
             found.notes.append(f"{where}: no tensor of the file is {key}{text_near}: not used")
         for rule in rules:
-            for target, choice in _filled(rule, matches, where, targets, sources):
+            for target, choice in _fill(rule, matches, where, targets, sources):
                 _add(found, explicit, target, choice, "*" not in key, where)
     return found
 
@@ -113,7 +113,7 @@ def _add(
         explicit.add(target)
 
 
-def _filled(
+def _fill(
     rule: Rule,
     matches: list[tuple[str, list[str]]],
     where: str,
@@ -150,7 +150,7 @@ def _with_parts(pattern: str, parts: list[str], where: str) -> str:
     return pattern
 
 
-def _kept(names: list[str], where: str, targets: Mapping[str, Shape]) -> Iterator[str]:
+def _kept_names(names: list[str], where: str, targets: Mapping[str, Shape]) -> Iterator[str]:
     for pattern in names:
         found = [name for name, _ in _matching(pattern, targets)]
         if not found:
@@ -162,7 +162,7 @@ def _is_list_of(value: Any, kind: type) -> bool:
     return isinstance(value, list) and all(isinstance(item, kind) for item in value)
 
 
-def _parsed(text: str, file: str) -> dict[str, Any]:
+def _parse(text: str, file: str) -> dict[str, Any]:
     try:
         reader = import_module("tomllib")
     except ImportError:
@@ -180,7 +180,7 @@ def _parsed(text: str, file: str) -> dict[str, Any]:
 
 def _line(text: str, key: str) -> int:
     """The line of a key; tomllib does not say it."""
-    spellings = "|".join(re.escape(name) for name in (_quoted(key), f"'{key}'", key))
+    spellings = "|".join(re.escape(name) for name in (_quote(key), f"'{key}'", key))
     regex = re.compile(rf"\s*\[*\s*(?:{spellings})\s*[=\].]")
     return next((n for n, line in enumerate(text.splitlines(), 1) if regex.match(line)), 1)
 

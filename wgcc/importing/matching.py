@@ -74,7 +74,7 @@ class Matching:
         """Repeatedly takes the pairs that are more similar to each other than to any others."""
         while found := list(_closest(self._free_likeness())):
             for module, other in found:
-                self.pairs[module] = other, NAME if _related(module, other) else SHAPE
+                self.pairs[module] = other, NAME if _relation(module, other) else SHAPE
 
     def _free_likeness(self) -> Likeness:
         free = set(self._free_theirs())
@@ -172,7 +172,7 @@ def _abbreviates(a: str, b: str) -> bool:
     return len(short) >= _SHORTEST and long.startswith(short)
 
 
-def _related(a: Module, b: Module) -> bool:
+def _relation(a: Module, b: Module) -> bool:
     """Is the last word of one a word of the other?"""
     return any(
         bool(x) and any(x[-1] == word or _abbreviates(x[-1], word) for word in y)

@@ -256,10 +256,10 @@ def modules(shapes: Mapping[str, Shape]) -> list[Module]:
         name = read_name(tensor, shape)
         module = found.setdefault((name.words, name.numbers), Module(name.words, name.numbers))
         module.parts.append(Part(tensor, shape, name.kind))
-    return [one for module in found.values() for one in _separated(module)]
+    return [one for module in found.values() for one in _separate(module)]
 
 
-def _separated(module: Module) -> list[Module]:
+def _separate(module: Module) -> list[Module]:
     """Modules whose names mean the same (`bn`, `ln`) are distinguished by their spelling."""
     kinds = [part.kind for part in module.parts]
     if len(set(kinds)) == len(kinds):

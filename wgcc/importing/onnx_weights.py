@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from wgcc.importing.transforms import Origin, Weights, before_product
+from wgcc.importing.transforms import FileWeights, Origin, before_product
 from wgcc.lazy_numpy import Array
 
 KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
@@ -44,7 +44,7 @@ def stored(graph: Any, names: Iterable[str]) -> Stored:
     weights.update(_PARAMETER.findall(_said(graph).get(SIGNATURE, "")))
     titles: dict[str, str] = {}
     for name in names:
-        of = [item for item in _folded(said.get(name, {})) if item in weights]
+        of = [item for item in _folded_names(said.get(name, {})) if item in weights]
         if len(of) == 1 and name not in weights:
             titles[name] = of[0]
         weights |= {name} if of else set()
@@ -82,7 +82,7 @@ def _said(item: Any) -> dict[str, str]:
     return {entry.key: entry.value for entry in item.metadata_props}
 
 
-def _folded(entries: dict[str, str]) -> list[str]:
+def _folded_names(entries: dict[str, str]) -> list[str]:
     """The names that the exporter computed a tensor from; the file may say anything."""
     try:
         found = ast.literal_eval(entries.get(FOLDED, "[]"))
@@ -95,7 +95,7 @@ def _folded(entries: dict[str, str]) -> list[str]:
 GATES = {"LSTM": "iofg", "GRU": "zrn", "RNN": ""}
 
 
-def named_weights(graph: Any, arrays: Mapping[str, Array]) -> Weights:
+def named_weights(graph: Any, arrays: Mapping[str, Array]) -> FileWeights:
     """`graph`: the `GraphProto` that stores these arrays."""
     found = dict(arrays)
     gates: dict[str, str] = {}
@@ -118,7 +118,9 @@ def named_weights(graph: Any, arrays: Mapping[str, Array]) -> Weights:
         for name in node.input[1:4]:
             found.pop(name, None)
         found |= parts
-    return Weights(found, Origin(gates=gates, inputs_first=frozenset(matrices), notes=tuple(notes)))
+    return FileWeights(
+        found, Origin(gates=gates, inputs_first=frozenset(matrices), notes=tuple(notes))
+    )
 
 
 def _matrix(node: Any, found: dict[str, Array], titles: Mapping[str, str]) -> str:

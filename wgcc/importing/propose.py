@@ -25,7 +25,7 @@ from wgcc.importing.names import (
     thirds,
     worth_reading,
 )
-from wgcc.importing.transforms import GATES, Origin, Shape, Transform, Weights
+from wgcc.importing.transforms import GATES, FileWeights, Origin, Shape, Transform
 from wgcc.importing.uses import PLAIN, Use
 from wgcc.lazy_numpy import Array, np
 
@@ -142,7 +142,7 @@ class _Proposer:
             self._lay_out(result, layouts, item)
         for name, rule in rules.items():
             usual = layouts.answer(question).choices if (question := ruled[name]) else ()
-            result.pairs.append(_ruled(name, *rule, usual))
+            result.pairs.append(_ruled_pairs(name, *rule, usual))
         self._complete(result)
         return result
 
@@ -173,13 +173,13 @@ class _Proposer:
                 elif len(candidates) == 1 and other is not None:
                     yield _Found(part, candidates[0], how)
                 else:
-                    result.undecided.append(_undecided(part, candidates))
+                    result.undecided.append(_undecided_of(part, candidates))
 
     def _once(self, result: Proposal, found: list[_Found]) -> list[_Found]:
         """The pairs whose source is used only once; the others become undecided."""
         claims = Counter(item.source for item in found)
         result.undecided += [
-            _undecided(item.target, [item.source]) for item in found if claims[item.source] > 1
+            _undecided_of(item.target, [item.source]) for item in found if claims[item.source] > 1
         ]
         return [item for item in found if claims[item.source] == 1]
 
@@ -249,7 +249,7 @@ class _Proposer:
         result.unused = [name for name in self._sources if name not in {*used, *result.idle}]
 
 
-def _ruled(target: str, source: str, way: Transform, usual: tuple[Transform, ...]) -> Pair:
+def _ruled_pairs(target: str, source: str, way: Transform, usual: tuple[Transform, ...]) -> Pair:
     """The pair of a rule, with a note if the rule is not what is usual."""
     if len(usual) != 1 or usual[0] == replace(way, rows=None, columns=None, gates="", rope=0):
         return Pair(target, source, way, RULE)
@@ -257,7 +257,7 @@ def _ruled(target: str, source: str, way: Transform, usual: tuple[Transform, ...
     return Pair(target, source, way, RULE, f"as the rule says, though usually {expected}")
 
 
-def _undecided(part: Part, candidates: list[Part]) -> Undecided:
+def _undecided_of(part: Part, candidates: list[Part]) -> Undecided:
     choices = tuple((found.tensor, found.cut) for found in candidates[:_SHOWN])
     return Undecided(part.tensor, choices, "the names do not decide")
 
@@ -272,7 +272,7 @@ def _candidates(part: Part, others: list[Module]) -> list[Part]:
 _PARTS = ("q", "k", "v")
 
 
-def join_attention(weights: Weights, targets: Mapping[str, Shape]) -> Weights:
+def join_attention(weights: FileWeights, targets: Mapping[str, Shape]) -> FileWeights:
     """`attn.q.weight`, `attn.k.weight` and `attn.v.weight` become `attn.qkv.weight`."""
     words = [read_name(name, shape).words for name, shape in targets.items()]
     if not any("qkv" in found for found in words) or any("q" in found for found in words):
@@ -297,7 +297,7 @@ def join_attention(weights: Weights, targets: Mapping[str, Shape]) -> Weights:
         notes=(*weights.origin.notes, *notes[:1], *_more(notes)),
         inputs_first=frozenset(inputs_first),
     )
-    return Weights(arrays, origin)
+    return FileWeights(arrays, origin)
 
 
 def _triples(arrays: Mapping[str, Array]) -> Iterable[tuple[str, ...]]:

@@ -170,7 +170,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class FileWeights:
     """Arrays by name, and their origin."""
 
     arrays: dict[str, Array]

@@ -15,7 +15,7 @@ from typing import Any
 from wgcc.errors import WgError
 from wgcc.importing.llama2c import is_llama2c, read_llama2c
 from wgcc.importing.propose import Pair
-from wgcc.importing.transforms import Origin, Weights
+from wgcc.importing.transforms import FileWeights, Origin
 from wgcc.ir.dtypes import DTYPE_TABLE, FLOATS, INTEGER_RANGES
 from wgcc.ir.places import is_own_state
 from wgcc.ir.program import Program, Tensor
@@ -34,7 +34,7 @@ GGUF = b"GGUF"
 INNER = ("state_dict", "model_state_dict", "model")
 
 
-def read_weights(path: Path) -> Weights:
+def read_weights(path: Path) -> FileWeights:
     from wgcc_runtime.regular_files import check_regular
 
     check_regular(path)
@@ -53,7 +53,7 @@ def read_weights(path: Path) -> Weights:
     from wgcc_runtime.weights import load_weights
 
     arrays, facts = load_weights(path)
-    return Weights(arrays, Origin(own=True)) if facts else _with_note(arrays)
+    return FileWeights(arrays, Origin(own=True)) if facts else _with_note(arrays)
 
 
 def refuse_gguf(path: Path) -> None:
@@ -68,10 +68,10 @@ def refuse_gguf(path: Path) -> None:
         )
 
 
-def _with_note(arrays: dict[str, Array]) -> Weights:
+def _with_note(arrays: dict[str, Array]) -> FileWeights:
     """Files with Meta's names do not say how many heads there are."""
     of_meta = any(NAME_OF_META.fullmatch(name) for name in arrays)
-    return Weights(arrays, Origin(notes=(AS_META,) if of_meta else ()))
+    return FileWeights(arrays, Origin(notes=(AS_META,) if of_meta else ()))
 
 
 def _npz(path: Path) -> dict[str, Array]:
@@ -85,7 +85,7 @@ def _npz(path: Path) -> dict[str, Array]:
 
 
 def _pickle(path: Path) -> dict[str, Array]:
-    """By PyTorch with `weights_only`, which refuses everything but tensors."""
+    """PyTorch reads it with `weights_only`, which refuses everything but tensors."""
     try:
         import torch
     except ImportError:
@@ -138,21 +138,21 @@ def convert(
 ) -> dict[str, Array]:
     """The arrays by the names of the model's tensors."""
     return {
-        pair.target: _converted(pair, tensors[pair.target], arrays[pair.source]) for pair in pairs
+        pair.target: _convert(pair, tensors[pair.target], arrays[pair.source]) for pair in pairs
     }
 
 
-def _converted(pair: Pair, tensor: Tensor, array: Array) -> Array:
+def _convert(pair: Pair, tensor: Tensor, array: Array) -> Array:
     shape, way = tuple(array.shape), pair.transform.text() or "as it is"
     if not pair.transform.fits(shape, tensor.type.shape):
         becomes = pair.transform.shape(shape)
         text = f" cannot be {way}" if becomes is None else f", {way}, is {list(becomes)}"
         raise WgError(f"{pair.source} {list(shape)}{text}, but {pair.target} is {tensor.type}")
     result = np.ascontiguousarray(pair.transform.apply(array)).reshape(tensor.type.shape)
-    return _typed(pair, pair.transform.in_order(result), tensor.type.dtype)
+    return _with_type(pair, pair.transform.in_order(result), tensor.type.dtype)
 
 
-def _typed(pair: Pair, array: Array, dtype: str) -> Array:
+def _with_type(pair: Pair, array: Array, dtype: str) -> Array:
     """Floats of any width become f32; integers stay integers."""
     held = DTYPE_TABLE[dtype].memory
     if dtype in FLOATS:

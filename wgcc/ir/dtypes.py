@@ -23,6 +23,8 @@ class Dtype:
     - `bytes`: how many it takes there; elements of one byte are packed, four to a word
     - `array`: the typed array that callers in JavaScript see
     - `low`, `high`: the least and the greatest finite number
+    - `onnx`: the number of the element type in ONNX
+    - `other_names`: what C, numpy and PyTorch call it, or a wider type that becomes it
     """
 
     name: str
@@ -34,6 +36,8 @@ class Dtype:
     array: str
     low: int | float
     high: int | float
+    onnx: int
+    other_names: tuple[str, ...]
 
     @property
     def bytes(self) -> int:
@@ -41,13 +45,16 @@ class Dtype:
 
 
 _ROWS = (
-    Dtype("f32", FLOAT, "float32", "f32", "<f4", "F32", "Float32Array", *_FLOATS),
-    Dtype("f16", FLOAT, "float16", "f32", "<f4", "F32", "Float32Array", *_F16),
-    Dtype("i32", INTEGER, "int32", "i32", "<i4", "I32", "Int32Array", -(2**31), 2**31 - 1),
-    Dtype("u32", INTEGER, "uint32", "u32", "<u4", "U32", "Uint32Array", 0, 2**32 - 1),
-    Dtype("i8", INTEGER, "int8", "i32", "<i1", "I8", "Int8Array", -128, 127),
-    Dtype("u8", INTEGER, "uint8", "u32", "<u1", "U8", "Uint8Array", 0, 255),
-    Dtype("bool", BOOL, "bool", "bool", "<u1", "BOOL", "Uint8Array", 0, 1),
+    Dtype("f32", FLOAT, "float32", "f32", "<f4", "F32", "Float32Array", *_FLOATS, 1,
+          ("float", "float32", "double", "float64")),
+    Dtype("f16", FLOAT, "float16", "f32", "<f4", "F32", "Float32Array", *_F16, 10,
+          ("half", "float16")),
+    Dtype("i32", INTEGER, "int32", "i32", "<i4", "I32", "Int32Array", -(2**31), 2**31 - 1, 6,
+          ("int", "int32", "long", "int64")),
+    Dtype("u32", INTEGER, "uint32", "u32", "<u4", "U32", "Uint32Array", 0, 2**32 - 1, 12, ()),
+    Dtype("i8", INTEGER, "int8", "i32", "<i1", "I8", "Int8Array", -128, 127, 3, ("int8",)),
+    Dtype("u8", INTEGER, "uint8", "u32", "<u1", "U8", "Uint8Array", 0, 255, 2, ("uint8", "byte")),
+    Dtype("bool", BOOL, "bool", "bool", "<u1", "BOOL", "Uint8Array", 0, 1, 9, ("boolean",)),
 )  # fmt: skip
 DTYPE_TABLE = {row.name: row for row in _ROWS}
 DTYPES = tuple(DTYPE_TABLE)
@@ -58,8 +65,13 @@ NUMBERS = (*FLOATS, *INTEGERS)
 SIGNED = tuple(row.name for row in _ROWS if row.low < 0)
 # Types whose elements callers' tensors hold four to a word.
 PACKED = tuple(row.name for row in _ROWS if row.bytes == 1)
-# Integers of one byte, whose sums and products soon wrap around.
-NARROW_INTEGERS = ("i8", "u8")
+# Integers of less than 32 bits, whose sums and products soon wrap around.
+NARROW_INTEGERS = tuple(
+    row.name for row in _ROWS if row.kind == INTEGER and row.high - row.low < 2**32 - 1
+)
+# Floats that a model of lower precision stores; values of this type are rounded to it.
+F16 = "f16"
+OTHER_NAMES = {other: row.name for row in _ROWS for other in row.other_names}
 # What integers and bools can hold.
 INTEGER_RANGES = {
     row.name: (int(row.low), int(row.high)) for row in _ROWS if row.kind in (INTEGER, BOOL)

@@ -30,7 +30,7 @@ from wgcc.ir.program import Init, Program, Tensor
 MANY = 240
 # Elements of a constant that are shown, and how `struct` calls their types.
 FEW = 4
-LETTERS = {"f32": "f", "f16": "f", "i32": "i", "u32": "I", "i8": "b", "u8": "B", "bool": "B"}
+LETTERS = {"f4": "f", "i4": "i", "u4": "I", "i1": "b", "u1": "B"}
 
 
 def program_text(program: Program) -> str:
@@ -104,7 +104,8 @@ def _wrapped(line: str) -> list[str]:
 def _constant(constant: Constant) -> str:
     """The first few elements, and a checksum of all words, so that any change is visible."""
     value = constant.value
-    letter, width = LETTERS[value.dtype], DTYPE_TABLE[value.dtype].bytes
+    row = DTYPE_TABLE[value.dtype]
+    letter, width = LETTERS[row.memory[1:]], row.bytes
     count = min(FEW, len(constant.words) // width)
     found = unpack(f"<{count}{letter}", constant.words[: count * width])
     elements = ", ".join(f"{x:.6g}" for x in found)

@@ -6,8 +6,7 @@ import math
 from math import erf, pi, sqrt
 
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.formula import Term
-from wgcc.ops.pointwise import unary
+from wgcc.ops.formula import Term, unary
 from wgcc.ops.registry import Sample
 
 # Large enough that a careless use of exp would overflow.

@@ -7,18 +7,39 @@ not_finite(; value, dtype): infinity or NaN, as a scalar.
 Not a `const`, because WGSL has no such literals and refuses constant expressions that give one.
 
 literal(; values, shape, dtype): the numbers of a tensor, as a program lists them.
+
+flat(x, …; words): tensors of one arena as one long vector with zeros between them.
+
+The scheduler creates it where many tensors are read at once; it is a view, not a kernel.
+
+pack(a, b, c, d): four elements of one byte each as a word, the first one lowest.
+
+Kernels write the bytes that callers see as whole words, so that no two threads write to one word.
+
+copy(x): the same elements stored separately, where the scheduler needs that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite, isnan, prod
 
-from wgcc.ir.dtypes import NUMBERS
-from wgcc.ir.graph import DTYPES, FLOATS, Node, TensorType
+from wgcc.ir.dtypes import INTEGER_RANGES, INTEGERS, NARROW_INTEGERS, NUMBERS, PACKED
+from wgcc.ir.graph import DTYPES, FLOATS, Builder, Node, TensorType, Value
+from wgcc.ir.places import ALIGNMENT, round_up
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_dtype, check_sizes
-from wgcc.ops.dtypes import check_number, literal, numpy_dtype
-from wgcc.ops.registry import Op, Sample, ShapeError, Source
+from wgcc.ops.checks import (
+    check_dtype,
+    check_number,
+    check_same,
+    check_sizes,
+    literal,
+    numpy_dtype,
+    wgsl_type,
+)
+from wgcc.ops.elementwise import no_grad
+from wgcc.ops.formula import samples_of
+from wgcc.ops.registry import Op, Pointwise, Sample, ShapeError, Source, Special
 
 
 def infer_const(value: float | int | bool, dtype: str) -> TensorType:
@@ -102,7 +123,7 @@ def is_short(node: Node) -> bool:
     return len(node.attrs["values"]) <= MOST_COMPARED
 
 
-OPS = (
+CONSTANTS_OPS = (
     Op(
         "const",
         infer_const,
@@ -112,11 +133,12 @@ OPS = (
             Sample([], {"value": -0.1, "dtype": "f32"}),
             Sample([], {"value": 1e-30, "dtype": "f32"}),
             Sample([], {"value": 3, "dtype": "f32"}),
-            Sample([], {"value": -(2**31), "dtype": "i32"}),
-            Sample([], {"value": 2**32 - 1, "dtype": "u32"}),
-            Sample([], {"value": 255, "dtype": "u8"}),
-            Sample([], {"value": -128, "dtype": "i8"}),
             Sample([], {"value": True, "dtype": "bool"}),
+            *(
+                Sample([], {"value": end, "dtype": dtype})
+                for dtype in INTEGERS
+                for end in INTEGER_RANGES[dtype]
+            ),
         ],
         never_stored=True,
     ),
@@ -128,7 +150,7 @@ OPS = (
         samples=[
             Sample([], {"n": n, "dtype": dtype})
             for n in (1, 63, 65, 200)
-            for dtype in ("f32", "i32", "u32", "i8", "u8")
+            for dtype in ("f32", *INTEGERS)
         ],
         never_stored=True,
     ),
@@ -155,9 +177,79 @@ OPS = (
                 ((1.0, -2.5, 1e-30, 4.0), (2, 2), "f32"),
                 (tuple(0.25 * number for number in range(-15, 15)), (2, 3, 5), "f32"),
                 ((3, -1, 2), (3,), "i32"),
-                ((-128, 127), (2, 1), "i8"),
+                *((INTEGER_RANGES[dtype], (2, 1), dtype) for dtype in NARROW_INTEGERS),
                 ((True, False, True), (3,), "bool"),
             )
         ],
     ),
 )
+
+
+def infer_flat(*parts: TensorType, words: int) -> TensorType:
+    return TensorType((words,), parts[0].dtype)
+
+
+def reference_flat(*parts: Array, words: int) -> Array:
+    flat, at = np.zeros(words, parts[0].dtype), 0
+    for part in parts:
+        flat[at : at + part.size] = part.reshape(-1)
+        at += round_up(part.size, ALIGNMENT)
+    return flat
+
+
+# An element as the lowest byte of a u32, by its type in WGSL.
+_BYTES = {"bool": "select(0u, 1u, {%d})", "i32": "(bitcast<u32>({%d}) & 255u)", "u32": "{%d}"}
+
+
+def infer_pack(*parts: TensorType) -> TensorType:
+    check_same("pack", *parts)
+    check_dtype("pack", parts[0], PACKED)
+    return TensorType(parts[0].shape, "u32")
+
+
+def reference_pack(*parts: Array) -> Array:
+    found = np.zeros(parts[0].shape, np.uint32)
+    for number, part in enumerate(parts):
+        found |= part.astype(np.uint8).astype(np.uint32) << np.uint32(8 * number)
+    return found
+
+
+def wgsl(node: Node) -> str:
+    byte = _BYTES[wgsl_type(node.inputs[0].dtype)]
+    first, *others = (byte % number for number in range(4))
+    return " | ".join([first, *(f"({x} << {8 * i}u)" for i, x in enumerate(others, 1))])
+
+
+def infer_copy(x: TensorType) -> TensorType:
+    return x
+
+
+def reference_copy(x: Array) -> Array:
+    return np.asarray(x)
+
+
+def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
+    # dx = g
+    return list(gs)
+
+
+STORAGE_OPS = (
+    Op("flat", infer_flat, reference_flat, Special("flat")),
+    Op("pack", infer_pack, reference_pack, Pointwise(wgsl), no_grad, samples_of(4, PACKED)),
+    Op(
+        "copy",
+        infer_copy,
+        reference_copy,
+        Pointwise("{0}"),
+        grad,
+        [
+            Sample([(65,)]),
+            Sample([()]),
+            Sample([TensorType((3, 5), "bool")], differentiable=False),
+            Sample([TensorType((3, 5), PACKED[0])], differentiable=False),
+        ],
+        identity=True,
+    ),
+)
+
+OPS = (*CONSTANTS_OPS, *STORAGE_OPS)

@@ -31,9 +31,8 @@ from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype
 from wgcc.ops.formula import Term
 from wgcc.ops.matmul import contract
-from wgcc.ops.patches import places
 from wgcc.ops.registry import NUMPY_CALL, Expand, Op, Sample, ShapeError
-from wgcc.ops.windows import Sizes, Windows, check_windows
+from wgcc.ops.windows import Sizes, Windows, check_windows, places
 
 
 def infer(

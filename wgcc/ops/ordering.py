@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from wgcc.ir.dtypes import NARROW_INTEGERS
 from wgcc.ir.graph import DTYPES, Node, TensorType
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_axis, check_dtype, check_scalar, other_axes
@@ -125,7 +126,7 @@ OPS = (
             for dtype, ends in (
                 ("i32", (-3, 3)),
                 ("u32", (0, 3)),
-                ("i8", (-2, 2)),
+                (NARROW_INTEGERS[0], (-2, 2)),
                 ("bool", (0, 1)),
             )
             for shape, descending in (((2, 19), True), ((3, 70), False))

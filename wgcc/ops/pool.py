@@ -15,9 +15,8 @@ from wgcc.ir.graph import FLOATS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype
 from wgcc.ops.formula import Term
-from wgcc.ops.patches import Selection, places
 from wgcc.ops.registry import NUMPY_CALL, Expand, Op, Sample, ShapeError
-from wgcc.ops.windows import Sizes, Windows, check_windows
+from wgcc.ops.windows import Selection, Sizes, Windows, check_windows, places
 
 KERNEL, PADDED, IMAGE = "kernel", "padded", "image"
 

@@ -22,8 +22,7 @@ from collections.abc import Callable, Sequence
 from wgcc.ir.graph import FLOATS, INTEGERS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_axes, check_axis, check_dtype, without_axes
-from wgcc.ops.formula import Term
-from wgcc.ops.pointwise import binary
+from wgcc.ops.formula import Term, binary
 from wgcc.ops.registry import Expand, Op, Sample, ShapeError
 
 Axes = tuple[int, ...]

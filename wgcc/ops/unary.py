@@ -20,8 +20,7 @@ from wgcc.ir.dtypes import NUMBERS, SIGNED
 from wgcc.ir.graph import DTYPES, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype
-from wgcc.ops.formula import Term
-from wgcc.ops.pointwise import binary, unary
+from wgcc.ops.formula import Term, binary, unary
 from wgcc.ops.registry import Op, Pointwise, Sample, ShapeError
 
 BETWEEN_INTEGERS = [

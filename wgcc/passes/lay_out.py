@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from wgcc.errors import WgError
+from wgcc.ir.dtypes import F16
 from wgcc.ir.graph import Graph, Node, TensorType
 from wgcc.ir.loops import loop_of
 from wgcc.ir.places import (
@@ -161,7 +162,7 @@ def _parameter_order(program: Program, updates: list[list[str]]) -> list[str]:
 
 def _copied(program: Program) -> dict[str, TensorType]:
     """The parameters that may have f16 copies."""
-    if program.precision != "f16":
+    if program.precision != F16:
         return {}
     names = set[str]().union(*(_multiplied(graph) for graph in program.entries.values()))
     types = {name: tensor.type for name, tensor in program.params.items() if name in names}

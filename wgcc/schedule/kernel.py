@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from wgcc.errors import Span
+from wgcc.ir.dtypes import F16
 from wgcc.ir.graph import Constant
 from wgcc.ir.places import ALIGNMENT, MAX_BINDINGS, WORD, Buffer, Place, round_up
 from wgcc.kernel.tree import Module
@@ -33,8 +34,8 @@ GPU = "gpu"
 # Prefix of the launches that `wgcc tune` measures.
 CANDIDATE = "candidate_"
 # Of elements that are not one word.
-BYTES = {"f16": 2, "vec2f": 8, "vec2h": 4, "vec4f": 16, "vec4h": 8, "vec4u": 16}
-F16_ELEMENTS = ("f16", "vec2h", "vec4h")
+BYTES = {F16: 2, "vec2f": 8, "vec2h": 4, "vec4f": 16, "vec4h": 8, "vec4u": 16}
+F16_ELEMENTS = (F16, "vec2h", "vec4h")
 MAX_WORKGROUPS = 65_535
 # Workgroup memory that every device grants.
 MAX_WORKGROUP_BYTES = 16_384

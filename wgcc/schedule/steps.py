@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
+from wgcc.ir.dtypes import F16
 from wgcc.ir.graph import Graph, Value
 from wgcc.ir.places import SCALARS, Place
 from wgcc.ir.program import Program
@@ -146,7 +147,7 @@ def separate_updates(plan: EntryPlan, shared: Shared) -> EntryPlan:
 
 def enter_loops(plan: EntryPlan, shared: Shared) -> EntryPlan:
     """The groups of loops take their places among those of the entry."""
-    packs = Packs(plan.places.keys(), shared.slots.precision == "f16")
+    packs = Packs(plan.places.keys(), shared.slots.precision == F16)
     layout = shared.layout
     expanded = expand_loops(plan.graph, plan.kernels, list(plan.order), layout, packs)
     places = {**plan.places, **expanded.counters}
@@ -169,7 +170,7 @@ def find_live_ranges(plan: EntryPlan, shared: Shared) -> EntryPlan:
     append = shared.layout.buffers.append
     places = {**plan.places, **{name: append(SCALARS, "state", 1) for name in scalars}}
     stored = {name: kept[name] for name in kept if name not in places}
-    in_f16 = _in_f16(plan.expanded, stored) if shared.slots.precision == "f16" else set()
+    in_f16 = _in_f16(plan.expanded, stored) if shared.slots.precision == F16 else set()
     return replace(plan, places=places, lives=tuple(lives_of(stored, reads, in_f16)))
 
 
@@ -237,7 +238,7 @@ def plan_program(
         name: plan_entry(graph, shared, traces[name]) for name, graph in program.entries.items()
     }
     shared.slots.reserve_in(shared.layout)
-    is_f16 = program.precision == "f16"
+    is_f16 = program.precision == F16
     copies = place_copies(plans.values(), shared.layout) if is_f16 else None
     shared = replace(shared, writer=KernelWriter(shared.layout, candidates, copies))
     for row in STEPS:

@@ -11,7 +11,7 @@ from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.ir.graph import Node, Value
 from wgcc.lazy_numpy import Array, np
 
-ELEMENTS = {"f32": 1, "f16": 10, "u8": 2, "i8": 3, "i32": 6, "u32": 12, "bool": 9}
+ELEMENTS = {name: row.onnx for name, row in DTYPE_TABLE.items()}
 NUMPY = {name: row.numpy for name, row in DTYPE_TABLE.items()}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from wgcc.exporting.op_table import EXPRESSIONS, REDUCTIONS
+from wgcc.ir.dtypes import FLOATS, INTEGERS, SIGNED
 from wgcc.ir.graph import Node, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops import OPS
@@ -74,14 +75,14 @@ def arg(kind: str) -> Rule:
 def div(call: Call) -> str:
     """Whole numbers round down here, and lose the fraction in ONNX."""
     a, b = call.inputs
-    if call.out.dtype in ("i32", "i8"):
+    if call.out.dtype in INTEGERS and call.out.dtype in SIGNED:
         a = call.to.node("Sub", a, call.to.node("Mod", a, b))
     return call.to.node("Div", a, b, name=call.name)
 
 
 def mod(call: Call) -> str:
     a, b = call.inputs
-    if call.out.dtype not in ("f32", "f16"):
+    if call.out.dtype not in FLOATS:
         return call.to.node("Mod", a, b, name=call.name)
     times = call.to.node("Floor", call.to.node("Div", a, b))
     return call.to.node("Sub", a, call.to.node("Mul", times, b), name=call.name)

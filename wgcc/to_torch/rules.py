@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from wgcc.exporting.compositions import window_places
 from wgcc.exporting.op_table import EXPRESSIONS, REDUCTIONS
+from wgcc.ir.dtypes import DTYPE_TABLE, FLOATS
 from wgcc.ir.graph import Node
 from wgcc.lazy_numpy import np
 from wgcc.ops import OPS
@@ -15,10 +16,9 @@ from wgcc.ops.attention import optional
 # `{0}`, `{1}` … are the operands.
 Rule: TypeAlias = Callable[[Node], str]
 
-DTYPES = {
-    "f32": "torch.float32", "f16": "torch.float16", "i32": "torch.int32", "u32": "torch.int64",
-    "i8": "torch.int8", "u8": "torch.uint8", "bool": "torch.bool",
-}  # fmt: skip
+DTYPES = {name: f"torch.{row.numpy}" for name, row in DTYPE_TABLE.items()}
+# PyTorch computes little with its own type of this name.
+DTYPES["u32"] = "torch.int64"
 # Whole numbers become 64-bit ones in PyTorch.
 WIDENED = ("sum", "prod", "cumsum")
 
@@ -59,7 +59,7 @@ def along(text: str) -> Rule:
 
 
 def divide(node: Node) -> str:
-    is_float = node.output.dtype in ("f32", "f16")
+    is_float = node.output.dtype in FLOATS
     return "{0} / {1}" if is_float else 'torch.div({0}, {1}, rounding_mode="floor")'
 
 
@@ -248,7 +248,7 @@ def expression(node: Node) -> str:
     text, dtype = RULES[node.op](node), node.outputs[0].dtype
     if dtype == "u32" and node.inputs and not OPS[node.op].moves_elements:
         return f"({text}) & 0xFFFFFFFF"
-    widens = node.op in WIDENED and dtype not in ("f32", "f16", "bool")
+    widens = node.op in WIDENED and dtype not in (*FLOATS, "bool")
     return f"({text}).to({DTYPES[dtype]})" if widens else text
 
 

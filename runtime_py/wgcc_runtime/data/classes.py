@@ -11,7 +11,6 @@ from wgcc_runtime.arrays import Array
 from wgcc_runtime.data.columns import NUMBERS, Column, Table
 from wgcc_runtime.data.form import Port
 from wgcc_runtime.data.known_classes import KnownClasses, new_names
-from wgcc_runtime.data.problems import listed
 from wgcc_runtime.data.source import shown
 
 
@@ -44,10 +43,8 @@ def read_classes(
     _check_count(table, column, order, port)
     if column.kind == NUMBERS and port.allowed:
         low, high = port.allowed.low, port.allowed.high
-        table.source.note(
-            f"`{column.name}` has numbers outside {low} to {high}, so its numbers are names of "
-            f"classes: {listed(order)}."
-        )
+        names_are = {"column": column.name, "low": low, "high": high, "names": list(order)}
+        table.source.note("numbers-are-names", **names_are)
     return Classes(_ids(cells, order), order)
 
 
@@ -75,8 +72,8 @@ def _numbered(numbers: list[int], port: Port, names: Sequence[str]) -> list[str]
 def _note_ids(table: Table, column: Column, numbers: list[int], names: Sequence[str]) -> None:
     named = [n for n in sorted(set(numbers)) if 0 <= n < len(names) and names[n] != str(n)]
     if named:
-        ids = listed(f"{number} is {names[number]}" for number in named)
-        table.source.note(f"`{column.name}` has numbers, which are ids of classes: {ids}.")
+        ids = [f"{number} is {names[number]}" for number in named]
+        table.source.note("numbers-are-ids", column=column.name, ids=ids)
 
 
 def _without_ignored(order: list[str], names: Sequence[str], port: Port) -> list[str]:

@@ -58,9 +58,7 @@ def make_table(
         names = _names(records[0], source)
     else:
         names = [f"column {number + 1}" for number in range(len(records[0].cells))]
-        source.note(
-            "The file has no header; its columns are called `column 1`, `column 2` and so on."
-        )
+        source.note("no-header")
     if not body:
         raise source.refuse("no-rows-below")
     columns = [
@@ -69,11 +67,11 @@ def make_table(
     ]
     for column in columns:
         if column.kind == EMPTY:
-            source.note(f"`{column.name}` has no values and is left out.")
+            source.note("column-empty", column=column.name)
     first = records[0].cells[0].lower() if has_header else "data"
     if first in INDEX_NAMES and columns[0].name not in asked and _is_index(columns[0]):
         columns[0].kind = INDEX
-        source.note(f"`{columns[0].name}` numbers the rows and is left out.")
+        source.note("column-numbers-rows", column=columns[0].name)
     return Table(source, columns, [record.line for record in body], has_header)
 
 

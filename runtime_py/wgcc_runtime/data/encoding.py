@@ -22,7 +22,7 @@ def decode(data: bytes, source: Source) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        source.note("The file is not UTF-8; it was read as Windows-1252.")
+        source.note("windows-1252")
         return "".join(map(_WINDOWS.__getitem__, data))
 
 

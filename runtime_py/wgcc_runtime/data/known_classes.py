@@ -13,7 +13,6 @@ from typing import Any
 
 from wgcc_runtime.data.form import ModelForm, Port, form_of
 from wgcc_runtime.data.preparation import Preparation, is_only_names
-from wgcc_runtime.data.problems import counted, listed
 from wgcc_runtime.data.source import BLANKS, Source
 
 
@@ -56,8 +55,8 @@ class KnownClasses:
         """All names by id, new ones after those that are known."""
         first = len(self.names)
         if new and first:
-            ids = listed(f"`{name}` is {first + number}" for number, name in enumerate(new))
-            source.note(f"{counted(len(new), 'new class', 'new classes')}: {ids}.")
+            ids = [f"`{name}` is {first + number}" for number, name in enumerate(new)]
+            source.note("new-classes", count=len(new), ids=ids)
         return [*self.names, *new]
 
 

@@ -10,7 +10,6 @@ from typing import Any
 from wgcc_runtime.data.columns import EMPTY, INDEX, NAMES, NUMBERS, Column, Table
 from wgcc_runtime.data.form import EntryForm, Port
 from wgcc_runtime.data.options import Options
-from wgcc_runtime.data.problems import listed
 from wgcc_runtime.data.source import shown
 from wgcc_runtime.tables import table
 
@@ -84,8 +83,8 @@ class _Matcher:
             self._assign(target, named)
             return
         columns, where = self._by_place(port)
-        names = listed(f"`{column.name}`" for column in columns)
-        self._source.note(f"`{target}` is taken from the {where}, {names}.")
+        names = [f"`{column.name}`" for column in columns]
+        self._source.note("target-taken", input=target, where=where, columns=names)
         self._assign(target, columns)
 
     def the_rest(self) -> None:
@@ -103,8 +102,8 @@ class _Matcher:
 
     def note_unused(self) -> None:
         if self._left:
-            names = listed(f"`{column.name}`" for column in self._left)
-            self._source.note(f"Columns that are not used: {names}.")
+            names = [f"`{column.name}`" for column in self._left]
+            self._source.note("columns-unused", columns=names)
 
     def _open(self) -> list[str]:
         """Inputs that have no columns yet."""

@@ -72,7 +72,7 @@ def number_parser(
             _refuse_thousands(_marked_columns(body, ".", POINT), source)
         return POINT
     _refuse_doubt(commas, _marked_columns(body, ".", POINT), source)
-    source.note("Numbers are written with a decimal comma.")
+    source.note("decimal-comma")
     return COMMA
 
 

@@ -11,7 +11,6 @@ from typing import BinaryIO
 import numpy as np
 
 from wgcc_runtime.arrays import Array
-from wgcc_runtime.data.problems import counted
 from wgcc_runtime.data.source import Source
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.regular_files import open_regular
@@ -56,9 +55,7 @@ def _in_folder(folder: Path, source: Source) -> list[PictureFile]:
     pictures = [PictureFile(path, label) for path, label in found if is_picture(path)]
     others = len(found) - len(pictures)
     if others:
-        verb = "is" if others == 1 else "are"
-        what = counted(others, f"file that {verb} no picture", f"files that {verb} no pictures")
-        source.note(f"{what} {verb} left out.")
+        source.note("no-pictures", count=others)
     return pictures
 
 

@@ -28,10 +28,8 @@ def check_rows(
         raise source.refuse("no-row-left", reasons=reasons) if reasons else source.refuse("no-rows")
     if rows >= entry.batch or entry.any_rows:
         return
-    found = counted(rows, "row", "rows")
     if entry.training and may_repeat:
-        fewer = f"{found} {'is' if rows == 1 else 'are'} fewer than the {entry.batch} of a batch"
-        source.note(f"{fewer}: rows are repeated.")
+        source.note("rows-repeated", count=rows, batch=entry.batch)
         return
     remedy = {"dim": entry.dim} if entry.dim else {"fixed": True}
     raise source.refuse("few-rows", count=rows, batch=entry.batch, **remedy)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from wgcc_runtime.data.problems import DataError
+from wgcc_runtime.data.problems import DataError, worded
+from wgcc_runtime.tables import table
 
 LONGEST_CELL = 40
 BLANKS = " \t\u00a0\r\n"
@@ -19,8 +20,11 @@ class Source:
     unit: str = "line"
     notes: list[str] = field(default_factory=list)
 
-    def note(self, text: str) -> None:
-        self.notes.append(text)
+    def note(self, note: str, **values: Any) -> None:
+        """`tables/data_notes.json` has the text; `one` and `more` are there by `count`."""
+        is_one = values.get("count") == 1
+        values |= {"one": is_one, "more": not is_one}
+        self.notes.append(worded(table("data_notes")[note], values))
 
     def refuse(
         self, problem: str, line: int | None = None, column: int | None = None, /, **values: Any

@@ -25,7 +25,6 @@ from wgcc_runtime.data.preparation import (
     scaled,
 )
 from wgcc_runtime.data.prepared_columns import find_prepared
-from wgcc_runtime.data.problems import counted
 from wgcc_runtime.data.rows_left import check_rows, other_inputs
 from wgcc_runtime.data.source import Source, shown
 
@@ -206,9 +205,7 @@ class _Reading:
         if not len(present):
             raise self._source.refuse("no-values-left", column=column.name)
         mean = mean_of(present)
-        cells = counted(missing, "missing cell", "missing cells")
-        verb = "is" if missing == 1 else "are"
-        self._source.note(f"{cells} of `{column.name}` {verb} filled with the mean of the column.")
+        self._source.note("cells-filled", count=missing, column=column.name)
         return np.array([mean if value is None else value for value in values])
 
     def _described(self) -> list[dict[str, Any]]:

@@ -12,7 +12,6 @@ from wgcc_runtime.arrays import CALLER_TYPES, Array
 from wgcc_runtime.data.form import EntryForm, ModelForm
 from wgcc_runtime.data.options import Options
 from wgcc_runtime.data.preparation import Data
-from wgcc_runtime.data.problems import counted
 from wgcc_runtime.data.rows_left import check_rows, other_inputs
 from wgcc_runtime.data.source import Source, shown
 
@@ -71,10 +70,7 @@ def _ids(text: str, form: ModelForm, source: Source, options: Options) -> Array:
         cell = shown(text[unknown[0]])
         raise source.refuse("unknown-character", *place, cell=cell, count=len(unknown))
     if unknown:
-        what = "character that is", "characters that are"
-        verb = "is" if len(unknown) == 1 else "are"
-        number = counted(len(unknown), *what)
-        source.note(f"{number} not in the model's vocabulary {verb} left out.")
+        source.note("letters-unknown", count=len(unknown))
     return np.array([known[letter] for letter in text if letter in known], np.int32)
 
 

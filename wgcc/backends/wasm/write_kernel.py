@@ -30,6 +30,7 @@ from wgcc.backends.wasm.panels.attention import Layout, layout_of, write_attenti
 from wgcc.backends.wasm.panels.micro_kernel import Tiling, tiling_of
 from wgcc.backends.wasm.panels.panels import write_product
 from wgcc.backends.wasm.wgsl.library import Library
+from wgcc.ir.dtypes import F16
 from wgcc.ir.index import Index, constant
 from wgcc.kernel.rewrite.substitute import fill
 from wgcc.kernel.tree import (
@@ -171,7 +172,7 @@ def _new_body(kernel: Kernel, name: str, program: Program, library: Library, env
 
 _KINDS = {
     "f32": "f32",
-    "f16": "f32",
+    F16: "f32",
     "u32": "u32",
     "i32": "i32",
     "atomic<u32>": "u32",

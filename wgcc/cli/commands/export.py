@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wgcc.cli import shell_completion
+from wgcc.cli.bundles import compile_again, stored_plan
 from wgcc.cli.options import sizes_option
 from wgcc.cli.printing import say
 from wgcc.errors import WgError
-from wgcc.files import LARGEST_PLAN, read_bytes
 from wgcc.lazy_numpy import np
 
 if TYPE_CHECKING:
@@ -103,19 +102,12 @@ def _to_onnx(
 
 
 def _program(bundle: Path, source: Path | None, sizes: Mapping[str, float]) -> Program:
-    import wgcc_runtime
-    from wgcc.bundle.edited import check_same_model
-    from wgcc.compiler import compile_file, read_program
+    from wgcc.compiler import read_program
 
-    wgcc_runtime.load_plan(bundle)  # refuses what is no bundle
-    plan = json.loads(read_bytes(bundle / "plan.json", LARGEST_PLAN, "a plan"))
-    path, name = source or bundle / plan["model"]["source"], plan["model"]["name"]
-    again = compile_file(
-        path, sizes=dict(sizes), model=name, entries=list(plan["entries"]),
-        twin=False,
-    )  # fmt: skip
-    check_same_model(plan, json.loads(json.dumps(again.planned.plan)))
-    return read_program(path, sizes=dict(sizes), model=name)[1]
+    plan = stored_plan(bundle)
+    path = source or bundle / plan["model"]["source"]
+    compile_again(path, plan, sizes)
+    return read_program(path, sizes=dict(sizes), model=plan["model"]["name"])[1]
 
 
 def _weights(bundle: Path, given: Path | None) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import shlex
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,11 +16,9 @@ from wgcc.cli.printing import say
 from wgcc.files import data_dir
 from wgcc.lazy_numpy import Array
 
-# Files of a starter that the new folder gets.
-COPIED = (".wg", ".csv")
 # Pictures of each class.
 PICTURES = 30
-_README = """\
+_STARTER_README = """\
 # {name}
 
 {what}, made by `wgcc new -t {template}`.
@@ -43,88 +41,179 @@ repository of wgcc. The same from Python:
     print(data.notes)
     model.fit(data, steps={steps}, every=100)
 """
+_EXAMPLE_README = """\
+# {name}
+
+{what}, made by `wgcc new -t {template}`.
+
+    {commands}
+
+`model.wg` is the model. The data is in {data}: one array for each input of
+the entry `train`; batches are drawn along the first axis. The same from Python:
+
+    import wgcc_runtime as wg
+    from safetensors.numpy import load_file
+
+    model = wg.load("bundle")
+    model.fit(load_file("{source}"), steps={steps}, every=100)
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Starter:
-    """`source` is the file or folder to train with. Its folder of examples/starters has the rest.
+class Template:
+    """A new folder: its files, by patterns in examples/, and what to do with them.
 
-    `predict` are the options of `wgcc run` after the training.
+    `commands` have a remark each. The README says `data`, and how to train with `source`.
     """
 
     what: str
+    files: Sequence[str]
     source: str
     steps: int
-    predict: str
-    scale: bool = False
-    held_out: bool = True
-
-    def commands(self) -> dict[str, str]:
-        """The three commands, and what each does."""
-        scale, held = " --scale" if self.scale else "", " --held-out 0.2" if self.held_out else ""
-        weights = "--weights page-trained.safetensors"
-        return {
-            f"wgcc build model.wg --data {self.source}{scale} -o page": "makes a page",
-            f"wgcc train page --steps {self.steps}{held}": "trains with the same data",
-            f"wgcc run page {self.predict} {weights}": "uses what it learned",
-        }
-
-    def files(self, template: str) -> dict[str, bytes]:
-        examples = data_dir("examples")
-        folder = examples / "starters" / template
-        if template == "text":
-            model, book = examples / "chargpt" / "model.wg", examples / "texts" / "genesis.txt"
-            return {"model.wg": model.read_bytes(), "book.txt": book.read_bytes()}
-        found = {
-            file.name: file.read_bytes()
-            for file in sorted(folder.iterdir())
-            if file.suffix in COPIED
-        }
-        return {**found, **(_pictures(examples) if template == "images" else {})}
-
-    def readme(self, name: str, template: str, commands: str) -> str:
-        about = data_dir("examples") / "starters" / template / "about.md"
-        return _README.format(
-            name=name,
-            what=self.what[0].upper() + self.what[1:],
-            template=template,
-            commands=commands,
-            data=about.read_text(encoding="utf-8").strip(),
-            source=self.source,
-            options=", scale=True" if self.scale else "",
-            steps=self.steps,
-        )
+    commands: Mapping[str, str]
+    readme: str
+    # Of a starter, about.md says it.
+    data: str = ""
+    # More arguments of `read_data` in the README.
+    options: str = ""
 
 
-STARTERS: Mapping[str, Starter] = {
-    "regression": Starter(
+def _example(
+    name: str, what: str, steps: int, data: Sequence[str], weights: str = "", prompt: str = ""
+) -> Template:
+    """`data` is what to train and evaluate with; `prompt` what a language model continues."""
+    start = f" --weights {weights}" if weights else ""
+    evaluate = f" --eval {data[1]}" if len(data) > 1 else ""
+    commands = {
+        f"wgcc build model.wg{start} -o bundle": "compiles it",
+        f"wgcc train bundle {data[0]} --steps {steps}{evaluate}": "trains it",
+    }
+    if prompt:
+        write = "wgcc run bundle decode --weights bundle-trained.safetensors --prompt"
+        commands[f'{write} "{prompt}"'] = "lets it write"
+    files = (f"{name}/*.wg", f"{name}/*.safetensors")
+    listed = " and ".join(f"`{file}`" for file in data)
+    return Template(what, files, data[0], steps, commands, _EXAMPLE_README, listed)
+
+
+def _starter(
+    name: str, what: str, source: str, steps: int, predict: str, scale: bool = False
+) -> Template:
+    """`source` is the file or folder to train with, `predict` what `wgcc run` gets afterwards."""
+    scaled, held = " --scale" if scale else "", "" if name == "text" else " --held-out 0.2"
+    commands = {
+        f"wgcc build model.wg --data {source}{scaled} -o page": "makes a page",
+        f"wgcc train page --steps {steps}{held}": "trains with the same data",
+        f"wgcc run page {predict} --weights page-trained.safetensors": "uses what it learned",
+    }
+    files: Sequence[str] = (f"starters/{name}/*.wg", f"starters/{name}/*.csv")
+    if name == "text":
+        files = ("chargpt/model.wg", "texts/genesis.txt")
+    options = ", scale=True" if scale else ""
+    return Template(what, files, source, steps, commands, _STARTER_README, options=options)
+
+
+BOTH = ("train.safetensors", "test.safetensors")
+TEMPLATES = {
+    "sin": _example("sin", "a small network that learns the sine", 1000, ["data.safetensors"]),
+    "digits": _example("digits", "a classifier of handwritten digits", 500, BOTH),
+    "chargpt": _example(
+        "chargpt", "a GPT that learns to write letter by letter", 400, BOTH, prompt="And God said, "
+    ),
+    "lora": _example(
+        "lora",
+        "a trained GPT that is fine-tuned to another style with LoRA",
+        100,
+        BOTH,
+        weights="base.safetensors",
+        prompt="Shall I compare thee ",
+    ),
+    "regression": _starter(
+        "regression",
         "a page that learns prices from a table",
         "flats.csv",
         600,
         "predict -i new.csv",
         scale=True,
     ),
-    "classes": Starter(
+    "classes": _starter(
+        "classes",
         "a page that learns to name things by their measures",
         "iris.csv",
         400,
         "predict -i new.csv",
         scale=True,
     ),
-    "images": Starter(
+    "images": _starter(
+        "images",
         "a page that learns to tell pictures apart",
         "pictures",
         400,
         "predict -i pictures/7/01.png",
     ),
-    "text": Starter(
+    "text": _starter(
+        "text",
         "a page that learns to write like a book",
         "book.txt",
         400,
         'decode --prompt "And God said, "',
-        held_out=False,
     ),
 }
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "-t",
+    "--template",
+    type=click.Choice([*TEMPLATES]),
+    default="sin",
+    show_default=True,
+    help="Which example to start from.",
+)
+def command(name: str, template: str) -> None:
+    """Create the folder NAME with a model, data and a README."""
+    from wgcc.bundle.folder import is_free, write_new
+
+    folder, chosen = Path(name), TEMPLATES[template]
+    if not is_free(folder):
+        raise click.UsageError(f"{folder} exists already.")
+    files = _files(template)
+    files["README.md"] = _readme(folder.resolve().name, template).encode("utf-8")
+    write_new(files, folder)
+    say(f"{folder}: {chosen.what}. Next:", style="good")
+    for line in (f"cd {shlex.quote(str(folder))}", *chosen.commands):
+        say(f"  {line}")
+
+
+def _readme(name: str, template: str) -> str:
+    chosen, about = TEMPLATES[template], data_dir("examples") / "starters" / template / "about.md"
+    folder = "bundle" if chosen.data else "page"
+    commands = {
+        "wgcc check model.wg": "finds mistakes in the model",
+        **chosen.commands,
+        f"wgcc show {folder}": "explains what was built",
+    }
+    wide = max(map(len, commands))
+    return chosen.readme.format(
+        name=name,
+        what=chosen.what[0].upper() + chosen.what[1:],
+        template=template,
+        commands="\n    ".join(f"{line:{wide}}   # {what}" for line, what in commands.items()),
+        data=chosen.data or about.read_text(encoding="utf-8").strip(),
+        source=chosen.source,
+        options=chosen.options,
+        steps=chosen.steps,
+    )
+
+
+def _files(template: str) -> dict[str, bytes]:
+    examples, chosen = data_dir("examples"), TEMPLATES[template]
+    paths = sorted(path for pattern in chosen.files for path in examples.glob(pattern))
+    # A text is called as the commands call it.
+    names = {path: chosen.source if path.suffix == ".txt" else path.name for path in paths}
+    pictures = _pictures(examples) if template == "images" else {}
+    return {**{names[path]: path.read_bytes() for path in paths}, **pictures}
 
 
 def _pictures(examples: Path) -> dict[str, bytes]:
@@ -152,126 +241,3 @@ def png(grey: Array) -> bytes:
         for kind, data in chunks
     )
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
-
-
-@dataclass(frozen=True)
-class Template:
-    """What an example is, the files to train and evaluate with, and how many steps are enough.
-
-    `weights` is what training starts from, `prompt` the text that a language model continues.
-    """
-
-    what: str
-    train: str
-    test: str
-    steps: int
-    weights: str = ""
-    prompt: str = ""
-
-    def commands(self) -> dict[str, str]:
-        """The next commands, and what each does."""
-        weights = f" --weights {self.weights}" if self.weights else ""
-        evaluate = f" --eval {self.test}" if self.test else ""
-        found = {
-            f"wgcc build model.wg{weights} -o bundle": "compiles it",
-            f"wgcc train bundle {self.train} --steps {self.steps}{evaluate}": "trains it",
-        }
-        if self.prompt:
-            write = "wgcc run bundle decode --weights bundle-trained.safetensors --prompt"
-            found[f'{write} "{self.prompt}"'] = "lets it write"
-        return found
-
-    def files(self, template: str) -> dict[str, bytes]:
-        folder = data_dir("examples") / template
-        found = sorted([*folder.glob("*.wg"), *folder.glob("*.safetensors")])
-        return {file.name: file.read_bytes() for file in found}
-
-    def readme(self, name: str, template: str, commands: str) -> str:
-        return _EXAMPLE_README.format(
-            name=name,
-            what=self.what[0].upper() + self.what[1:],
-            template=template,
-            commands=commands,
-            data=" and ".join(f"`{file}`" for file in (self.train, self.test) if file),
-            train=self.train,
-            steps=self.steps,
-        )
-
-
-_TEMPLATES: dict[str, Template | Starter] = {
-    "sin": Template("a small network that learns the sine", "data.safetensors", "", 1000),
-    "digits": Template(
-        "a classifier of handwritten digits", "train.safetensors", "test.safetensors", 500
-    ),
-    "chargpt": Template(
-        "a GPT that learns to write letter by letter",
-        "train.safetensors",
-        "test.safetensors",
-        400,
-        prompt="And God said, ",
-    ),
-    "lora": Template(
-        "a trained GPT that is fine-tuned to another style with LoRA",
-        "train.safetensors",
-        "test.safetensors",
-        100,
-        weights="base.safetensors",
-        prompt="Shall I compare thee ",
-    ),
-    **STARTERS,
-}
-
-_EXAMPLE_README = """\
-# {name}
-
-{what}, made by `wgcc new -t {template}`.
-
-    {commands}
-
-`model.wg` is the model. The data is in {data}: one array for each input of
-the entry `train`; batches are drawn along the first axis. The same from Python:
-
-    import wgcc_runtime as wg
-    from safetensors.numpy import load_file
-
-    model = wg.load("bundle")
-    model.fit(load_file("{train}"), steps={steps}, every=100)
-"""
-
-
-@click.command()
-@click.argument("name")
-@click.option(
-    "-t",
-    "--template",
-    type=click.Choice([*_TEMPLATES]),
-    default="sin",
-    show_default=True,
-    help="Which example to start from.",
-)
-def command(name: str, template: str) -> None:
-    """Create the folder NAME with a model, data and a README."""
-    from wgcc.bundle.folder import is_free, write_new
-
-    folder, chosen = Path(name), _TEMPLATES[template]
-    if not is_free(folder):
-        raise click.UsageError(f"{folder} exists already.")
-    files = chosen.files(template)
-    files["README.md"] = _readme(folder.resolve().name, template).encode("utf-8")
-    write_new(files, folder)
-    say(f"{folder}: {chosen.what}. Next:", style="good")
-    for line in (f"cd {shlex.quote(str(folder))}", *chosen.commands()):
-        say(f"  {line}")
-
-
-def _readme(name: str, template: str) -> str:
-    chosen = _TEMPLATES[template]
-    folder = "page" if isinstance(chosen, Starter) else "bundle"
-    commands = {
-        "wgcc check model.wg": "finds mistakes in the model",
-        **chosen.commands(),
-        f"wgcc show {folder}": "explains what was built",
-    }
-    wide = max(map(len, commands))
-    lines = "\n    ".join(f"{line:{wide}}   # {what}" for line, what in commands.items())
-    return chosen.readme(name, template, lines)

@@ -290,7 +290,7 @@ def class_names(model: Model) -> list[str] | None:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """What an entry returned. `classes` are the names of a model's classes, if it has some."""
+    """The outputs of an entry. `classes` are the names of a model's classes, if it has some."""
 
     entry: Entry
     arrays: Mapping[str, Array]

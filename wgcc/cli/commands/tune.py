@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
@@ -13,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wgcc.cli.bundles import compile_again, stored_plan
 from wgcc.cli.failures import failures
 from wgcc.cli.options import json_option, sizes_option
 from wgcc.cli.printing import say, show, show_json, table
 from wgcc.errors import WgError
-from wgcc.files import LARGEST_PLAN, read_bytes
 from wgcc.schedule.kernel import CANDIDATE
 
 if TYPE_CHECKING:
@@ -79,12 +78,10 @@ def _write_candidates(
     bundle: Path, source: Path | None, sizes: dict[str, float], folder: Path
 ) -> None:
     """A bundle of the same model with all candidate kernels."""
-    from wgcc.bundle.edited import check_same_model, read_files
+    from wgcc.bundle.edited import read_files
     from wgcc.compiler import compile_file
-    from wgcc_runtime import load_plan
 
-    load_plan(bundle)
-    plan = json.loads(read_bytes(bundle / "plan.json", LARGEST_PLAN, "a plan"))
+    plan = stored_plan(bundle)
     if any(name.startswith(CANDIDATE) for name in plan["profiles"]):
         _write(read_files(bundle), folder)
         return
@@ -96,14 +93,16 @@ def _write_candidates(
             f"{bundle} was edited by hand ({', '.join(plan['edited'])}): tune a bundle as it was "
             "built, and edit its kernels then"
         )
-    options: dict[str, Any] = {"sizes": sizes, "model": plan["model"]["name"]}
-    options |= {"entries": list(plan["entries"]), "twin": False}
-    check_same_model(plan, json.loads(json.dumps(compile_file(path, **options).planned.plan)))
-    compile_file(path, **options, candidates=True).write(folder)
+    compile_again(path, plan, sizes)
+    name, entries = plan["model"]["name"], list(plan["entries"])
+    larger = compile_file(
+        path, sizes=sizes, model=name, entries=entries, twin=False, candidates=True
+    )
+    larger.write(folder)
 
 
 def _measure(folder: Path, device: str | None, seconds: float) -> tuple[Tuning, list[str]]:
-    """What was found, and the names of the kernels by number."""
+    """The result of tuning, and the names of the kernels by number."""
     import wgcc_runtime
 
     with wgcc_runtime.load(folder, device=device) as model:

@@ -38,15 +38,9 @@ from wgcc.elaborate.tracing.values import (
     type_text,
 )
 from wgcc.errors import Diagnostic, Span
+from wgcc.ir.dtypes import OTHER_NAMES
 from wgcc.ir.graph import DTYPES, FLOATS, INTEGERS, TensorType
 from wgcc.syntax import ast
-
-FOREIGN_DTYPES = {
-    "float": "f32", "float32": "f32", "double": "f32", "float64": "f32", "half": "f16",
-    "float16": "f16", "int": "i32", "int32": "i32", "long": "i32", "int64": "i32",
-    "int8": "i8", "uint8": "u8", "byte": "u8", "boolean": "bool",
-}  # fmt: skip
-
 
 # A type of arguments: f32 or f16, the same for all of one call.
 ANY_FLOAT = "float"
@@ -72,9 +66,9 @@ def dtype_of(context: Context, name: ast.Identifier) -> str:
     scope = context.scope
     aliases = (n for n in scope.visible() if isinstance(scope.find(n), DtypeValue))
     problem = context.report.unknown("WG0203", "type", name.text, chain(DTYPES, aliases), name)
-    if name.text in FOREIGN_DTYPES:
+    if name.text in OTHER_NAMES:
         problem.helps.clear()
-        problem.help(f"write `{FOREIGN_DTYPES[name.text]}`", (name.span, FOREIGN_DTYPES[name.text]))
+        problem.help(f"write `{OTHER_NAMES[name.text]}`", (name.span, OTHER_NAMES[name.text]))
     raise Stop(problem)
 
 

@@ -26,6 +26,7 @@ from wgcc.elaborate.tracing.values import (
     describe,
 )
 from wgcc.errors import Diagnostic
+from wgcc.ir.dtypes import F16
 from wgcc.ir.graph import FLOATS, Node, Value
 from wgcc.ops import OPS
 from wgcc.ops.optimizers import OPTIMIZERS
@@ -215,7 +216,7 @@ def _emit(
 def _with_scale(context: Context, settings: WrittenSettings) -> dict[str, Any]:
     """Gradients that are stored as f16 would underflow without a loss scale."""
     known = dict(settings.known)
-    if context.precision == "f16" and "loss_scale" not in {*known, *settings.dynamic}:
+    if context.precision == F16 and "loss_scale" not in {*known, *settings.dynamic}:
         known["loss_scale"] = F16_LOSS_SCALE
     return known
 

@@ -20,16 +20,9 @@ from wgcc.elaborate.from_pytorch.calls import (
     read,
 )
 from wgcc.elaborate.from_pytorch.shape_rules import SHAPE_RULES, created, movedim, view
+from wgcc.ir.dtypes import OTHER_NAMES
 
-_TYPES = {
-    "f32": ("float", "float32", "float64", "double"),
-    "f16": ("half", "float16"),
-    "i32": ("long", "int", "int64", "int32"),
-    "i8": ("int8",),
-    "u8": ("uint8",),
-    "bool": ("bool",),
-}
-_TYPE_OF = {name: ours for ours, names in _TYPES.items() for name in names}
+_TYPE_OF = {**OTHER_NAMES, "bool": "bool"}
 
 
 def multinomial(bound: Bound) -> str | None:

@@ -1,9 +1,9 @@
 """Operators: `+ - * / % ** @`, comparisons, `and or not`, and conversions such as `f32(x)`.
 
-Operands are values with their places; their syntax is not used here. `wgcc/ops/binary.py` defines
-integer division at run time; at compile time a division must be exact. `x ** y` takes the cheapest
-ops: known small exponents become products and roots. `a @ b` collapses leading axes, so that only
-plain and batched matrix products are emitted.
+Operands are values with their places; their syntax is not used here. `wgcc/ops/elementwise.py`
+defines integer division at run time; at compile time a division must be exact. `x ** y` takes the
+cheapest ops: known small exponents become products and roots. `a @ b` collapses leading axes,
+so that only plain and batched matrix products are emitted.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from wgcc.from_onnx.literals import LARGEST
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.rule import Rule, aligned, dtype, zeros
 from wgcc.from_onnx.values import Constant, Operand, Value
+from wgcc.ir.dtypes import NARROW_INTEGERS, SIGNED
 from wgcc.lazy_numpy import np
 from wgcc.syntax.templates import filled
 
@@ -126,12 +127,13 @@ def divide(op: Op) -> Operand:
     a, b = op.operand(0), op.operand(1)
     if op.type.dtype == "f32":
         return patterns.softmax(op, a, b) or broadcast(op, "{0} / {1}", [a, b])
-    if op.type.dtype in ("u8", "u32") or _is_known_positive(a):
+    if op.type.dtype not in SIGNED or _is_known_positive(a):
         return broadcast(op, "{0} / {1}", [a, b])
-    a_, b_ = ("i32({0})", "i32({1})") if op.type.dtype == "i8" else ("{0}", "{1}")
+    is_narrow = op.type.dtype in NARROW_INTEGERS
+    a_, b_ = ("i32({0})", "i32({1})") if is_narrow else ("{0}", "{1}")
     size = f"abs({a_}) / abs({b_})"
     text = f"where({a_} * {b_} < 0, -({size}), {size})"
-    return broadcast(op, f"i8({text})" if op.type.dtype == "i8" else text, [a, b])
+    return broadcast(op, f"{op.type.dtype}({text})" if is_narrow else text, [a, b])
 
 
 def _is_known_positive(item: Operand) -> bool:

@@ -11,6 +11,7 @@ from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.images import conv
 from wgcc.from_onnx.rules.rule import Rule, axis_of, dtype
 from wgcc.from_onnx.values import Constant, Member, Operand, Shape, TensorType, Value
+from wgcc.ir.dtypes import INTEGER_RANGES, NARROW_INTEGERS
 from wgcc.lazy_numpy import Array, np
 
 
@@ -129,7 +130,7 @@ def _without_dots(text: str, ranks: list[int]) -> str:
     return ",".join(filled) + "->" + right.replace("...", letters)
 
 
-RANGES = {"u8": (0, 255), "i8": (-128, 127)}
+RANGES = {dtype: INTEGER_RANGES[dtype] for dtype in NARROW_INTEGERS}
 FLOAT = 1
 # Smaller constants are not worth a scale of their own.
 FEWEST_BYTES = 64

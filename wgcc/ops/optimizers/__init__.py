@@ -24,7 +24,7 @@ def _discover() -> tuple[dict[str, OptimizerKind], tuple[Op, ...]]:
         for kind in getattr(module, "OPTIMIZERS", ()):
             assert kind.name not in kinds, f"two optimizers {kind.name}"
             kinds[kind.name] = kind
-    return kinds, tuple(ops)
+    return dict(sorted(kinds.items())), tuple(ops)
 
 
 OPTIMIZERS, OPS = _discover()

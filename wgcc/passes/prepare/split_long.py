@@ -25,7 +25,7 @@ from wgcc.ir.graph import FLOATS, Builder, Graph, Node, Value
 from wgcc.ir.index import reduction_space
 from wgcc.ir.places import ceil_div
 from wgcc.ops.formula import Term
-from wgcc.ops.id_sums import FAN, RUN
+from wgcc.ops.gather import FAN, RUN
 from wgcc.ops.registry import Pointwise, Reduce, ReduceMany, Update
 from wgcc.passes.dataflow import Flow, computes_by_element, lowering, moves
 from wgcc.passes.rewrite import Rewrite

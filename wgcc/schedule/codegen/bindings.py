@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 
+from wgcc.ir.dtypes import F16, FLOATS
 from wgcc.ir.graph import Value
 from wgcc.ir.index import Index, variable
 from wgcc.ir.places import SCALARS
@@ -46,7 +47,7 @@ class Touch:
     def may_be_vector(self) -> bool:
         """Is it always the same component of a vector, in a region of whole vectors of floats?"""
         return (
-            self.element in ("f32", "f16")
+            self.element in FLOATS
             and self.region.buffer != SCALARS
             and self.region.count % VECTOR == 0
             and vector_parts(self.position) is not None
@@ -143,7 +144,7 @@ class Bindings:
         place = vector_parts(position + offset)
         assert place is not None and place[1] == 0 and self.region(value) in self.vectors
         kind = "vec4<f16>" if self._place(value).half else "vec4<f32>"
-        parts = [Call("f16", (part,)) for part in parts] if self._place(value).half else parts
+        parts = [Call(F16, (part,)) for part in parts] if self._place(value).half else parts
         return Assign(Element(Name(name), expr_of(place[0])), Call(kind, tuple(parts)))
 
     def store(self, value: Value, position: Index, element: Expr) -> Assign:
@@ -153,7 +154,7 @@ class Bindings:
         self._touch(value, position + offset, written=True)
         target = Element(Name(name), expr_of(position + offset))
         if self._place(value).half:
-            return Assign(target, Call("f16", (element,)))
+            return Assign(target, Call(F16, (element,)))
         if self._is_packed(value):
             assert name == SCALARS, "what is stored by element is one word, or `pack`ed before"
             return Assign(target, byte_of(element, value.dtype))
@@ -225,7 +226,7 @@ class Bindings:
         if place.buffer == SCALARS:
             self.use(region, "u32", stem, "values of one element", written=False)
             return SCALARS, place.offset
-        element = "f16" if place.half else element_type(value.dtype)
+        element = F16 if place.half else element_type(value.dtype)
         element = "u32" if place.in_bytes else element
         if region in self.vectors:
             element = "vec4h" if place.half else "vec4f"

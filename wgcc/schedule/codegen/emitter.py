@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from wgcc.ir.dtypes import F16, INTEGER_RANGES, NARROW_INTEGERS
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.index import Coordinates, Index, Variable, indices, linear, variable
 from wgcc.kernel.build import all_of, functions, in_parens, let, pattern, select, u32
@@ -209,12 +210,13 @@ class Emitter:
         text = lower.wgsl if isinstance(lower.wgsl, str) else lower.wgsl(node)
         value = pattern(text, *operands, **named)
         dtype = node.output.dtype
-        if dtype == "f16":
+        if dtype == F16:
             value = self.rounded_to_f16(value)
-        if dtype == "u8":
-            value = Binary("&", in_parens(value), u32(255))
-        if dtype == "i8":
-            value = Call("extractBits", (value, u32(0), u32(8)))
+        if dtype in NARROW_INTEGERS:
+            low, high = INTEGER_RANGES[dtype]
+            bits = u32((high - low).bit_length())
+            wrapped = Call("extractBits", (value, u32(0), bits))
+            value = wrapped if low < 0 else Binary("&", in_parens(value), u32(high))
         return self.let(node.op, value, coordinates)
 
     def _view(self, node: Node, coordinates: Coordinates) -> Expr:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from wgcc.ir.index import Atom, Index, Quotient, Variable
 from wgcc.kernel.build import expression, in_parens, member, u32
 from wgcc.kernel.tree import Binary, Call, Expr, names_of
-from wgcc.ops.dtypes import literal, wgsl_type
+from wgcc.ops.checks import literal, wgsl_type
 
 __all__ = ["clamp_index", "element_type", "expr_of", "is_number", "number", "wgsl_type", "zero"]
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from wgcc.ir.dtypes import FLOATS
 from wgcc.ir.graph import Graph
 from wgcc.ir.places import Place, ceil_div, round_up
 from wgcc.kernel.build import statements
@@ -143,7 +144,7 @@ def _dispatch(span: Span) -> Dispatch:
 
 def _kernel(span: Span, width: int) -> Kernel:
     size = span.words // width
-    word, half = ("vec4f", "vec4h") if width == VECTOR else ("f32", "f16")
+    word, half = ("vec4f", "vec4h") if width == VECTOR else FLOATS
     grid = grid_of(ceil_div(size, WORKGROUP))
     copy = statements(f"y0[i] = {half}(x0[i]);")
     holes = {"INDEX": thread_index(grid, WORKGROUP), "BODY": copy}

@@ -20,7 +20,7 @@ from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import counted_loop, expression, let, select, several, statements, u32, when
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Binary, Call, Declaration, Expr, Name, Return, Statement
-from wgcc.ops.id_sums import FAN, RUN
+from wgcc.ops.gather import FAN, RUN
 from wgcc.schedule.codegen.emitter import Emitter, Scope
 from wgcc.schedule.codegen.limits import grid_of, thread_index, unroll_times
 from wgcc.schedule.codegen.terms import clamp_index, expr_of, wgsl_type, zero

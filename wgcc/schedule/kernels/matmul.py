@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from wgcc.ir.dtypes import F16
 from wgcc.ir.graph import Node
 from wgcc.ir.index import Index, Variable, coordinates_of, linear, variable
 from wgcc.ir.places import ceil_div
@@ -129,7 +130,7 @@ def _shared(
 def _shared_tile(operand: Operand, width: int, halves: dict[str, bool]) -> WorkgroupVariable:
     upper = operand.name.upper()
     half = halves[operand.name]
-    kind = ("vec4h" if half else "vec4f") if width == VECTOR else ("f16" if half else "f32")
+    kind = ("vec4h" if half else "vec4f") if width == VECTOR else (F16 if half else "f32")
     return WorkgroupVariable(f"{operand.name}_tile", kind, ("TK", f"{upper}_STRIDE"))
 
 
@@ -352,7 +353,7 @@ def _result(
         column = variable("n4", cols // VECTOR) * VECTOR + component
         position = position.substitute({Variable("n", cols): column})
         element = member(f"product.{COMPONENTS[component]}")
-    element = emitter.rounded_to_f16(element) if product.dtype == "f16" else element
+    element = emitter.rounded_to_f16(element) if product.dtype == F16 else element
     emitter.define(product, coordinates_of(position, product.shape), element)
     found = []
     for root in _steps(group):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from wgcc.ir.dtypes import F16
 from wgcc.kernel.parse import long_type, parse_module
 from wgcc.kernel.rewrite.substitute import Filling, fill
 from wgcc.kernel.tree import (
@@ -21,7 +22,7 @@ from wgcc.kernel.tree import (
     ModuleVariable,
     words_of,
 )
-from wgcc.ops.dtypes import source_of
+from wgcc.ops.checks import source_of
 from wgcc.schedule.kernel import Binding, Kernel, WorkgroupVariable
 
 Declarations = tuple[Declaration, ...]
@@ -43,7 +44,7 @@ def tree_of(kernel: Kernel) -> Module:
     words = set[str]().union(*own, *map(words_of, memory))
     return Module(
         (
-            *((Enable("f16"),) if kernel.has_halves else ()),
+            *((Enable(F16),) if kernel.has_halves else ()),
             *(_variable(i, binding) for i, binding in enumerate(kernel.bindings)),
             *(Constant(name, Literal(n, "u32")) for name, n in kernel.constants if name in words),
             *parse_module(source_of(kernel.functions)).declarations,

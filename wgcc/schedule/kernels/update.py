@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from wgcc.ir.dtypes import F16
 from wgcc.ir.graph import Node
 from wgcc.ir.places import SCALARS, ceil_div, span
 from wgcc.kernel.build import all_of, expression, functions, let, statements, u32, when
@@ -80,7 +81,7 @@ def _copy(
     span = context.copied([value.name for value in lists_of(node)["p"]])
     if span is None:
         return ()
-    kind = "vec4h" if width == VECTOR else "f16"
+    kind = "vec4h" if width == VECTOR else F16
     name = emitter.bindings.use(span.copy, kind, "y", "p as f16, where products load it", True)
     if most == 1:
         return ()

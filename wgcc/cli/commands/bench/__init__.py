@@ -129,7 +129,7 @@ class Measured:
         """Rates count each bound byte once, so they are a lower bound of the memory traffic."""
         profile = self._model.profile(name)
         total = profile.total_ms or 1.0
-        like, predicted = self._predicted(name)
+        like, predicted = self._prediction(name)
         rows = [
             {
                 **asdict(row),
@@ -143,7 +143,7 @@ class Measured:
         facts = {"entry": name, "method": profile.method, "ms": profile.total_ms, "rows": rows}
         return {**facts, "predicted_for": like} if predicted else facts
 
-    def _predicted(self, name: str) -> tuple[str, list[float]]:
+    def _prediction(self, name: str) -> tuple[str, list[float]]:
         """The device the adapter is most like, and the least milliseconds of each dispatch there.
 
         Software adapters are like no GPU.

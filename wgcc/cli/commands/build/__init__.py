@@ -247,7 +247,9 @@ def data_file(
         known = labelled(own, own["target"] if own else _target(form), names, form)
     if path is not None:
         reading = partial(_read, path, form, options["reading"], has_learned=has_learned)
-        data = None if has_learned or not names else _renamed(reading(known=None), names, form)
+        data = None
+        if names and not has_learned:
+            data = _with_new_names(reading(known=None), names, form)
         data = data or reading(known=known)
         if not quiet:
             _say_read(path, data, options["reading"])
@@ -255,7 +257,7 @@ def data_file(
     return data_bytes(arrays, known, title)
 
 
-def _renamed(data: Data, names: Sequence[str], form: Mapping[str, Any]) -> Data | None:
+def _with_new_names(data: Data, names: Sequence[str], form: Mapping[str, Any]) -> Data | None:
     """Data whose names of classes are sorted as the labels are, which name its classes anew."""
     from wgcc.bundle.content import labelled
     from wgcc_runtime.data.known_classes import is_alike

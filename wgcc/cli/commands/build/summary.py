@@ -1,4 +1,4 @@
-"""What a build wrote: as facts for `--json`, and as lines for people."""
+"""Reports what a build wrote: as facts for `--json`, and as lines for people."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def summary(found: Mapping[str, Any], verbose: bool = False) -> str:
     parameters = plural(found["parameters"], "parameter") + (
         f" ({thousands(frozen)} of them frozen)" if frozen else ""
     )
-    memory, kept = found["memory"], _kept(found["folder"], found["kept"])
+    memory, kept = found["memory"], _lines_of_kept(found["folder"], found["kept"])
     notes = [
-        *_rematerialised(found["segments"]),
+        *_remat_lines(found["segments"]),
         *([TOO_LARGE] if found["tooLargeForTwin"] else []),
     ]
     entries = _dispatches(found["entries"])
@@ -95,7 +95,7 @@ def _first(lines: list[str], most: int) -> list[str]:
     return [*lines[: most - 1], f"and {len(lines) - most + 1} more entries (-v lists them)"]
 
 
-def _kept(folder: str, kept: Mapping[str, str]) -> list[str]:
+def _lines_of_kept(folder: str, kept: Mapping[str, str]) -> list[str]:
     """Weights that were trained into the bundle must not be lost by building again."""
     lines = [
         f"{name} had changed since the last build; it was kept as {Path(folder) / new}"
@@ -123,7 +123,7 @@ def _parts(memory: Mapping[str, int]) -> str:
     return ", ".join(parts)
 
 
-def _rematerialised(parts: int) -> list[str]:
+def _remat_lines(parts: int) -> list[str]:
     if parts == 1:
         return []
     return [f"to save memory, activations of all but the last of {parts} parts are recomputed"]

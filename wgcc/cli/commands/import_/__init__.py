@@ -22,7 +22,7 @@ from wgcc.files import LARGEST_TEXT, read_bytes
 
 if TYPE_CHECKING:
     from wgcc.importing.propose import Pair, Proposal, Rules, Undecided
-    from wgcc.importing.transforms import Origin, Shape, Weights
+    from wgcc.importing.transforms import FileWeights, Origin, Shape
     from wgcc.ir.program import Program
 
 
@@ -211,7 +211,7 @@ def _write_map(
     say(f"{path}: the map; edit it, and give it with --map")
 
 
-def _read(path: Path) -> Weights:
+def _read(path: Path) -> FileWeights:
     if path.suffix.lower() == ".onnx":
         from wgcc.from_onnx.model_file import initialisers, read_model
         from wgcc.importing.onnx_weights import named_weights

@@ -124,7 +124,7 @@ def command(
 
         show(memory_text(subject))
     elif graph is not None:
-        show(_drawn(subject, stage or "fused", graph).rstrip("\n"))
+        show(_drawing(subject, stage or "fused", graph).rstrip("\n"))
     elif stage is not None:
         show(_stage_text(subject, stage, language).rstrip("\n"))
     else:
@@ -197,12 +197,12 @@ def _stage_text(subject: Subject, stage: str, language: str | None) -> str:
         from wgcc.bundle.plan import plan_text
 
         return plan_text(subject.plan)
-    from wgcc.cli.commands.show.fused import fused_text
+    from wgcc.cli.commands.show.overview import fused_text
 
     return fused_text(subject)
 
 
-def _drawn(subject: Subject, stage: str, form: str) -> str:
+def _drawing(subject: Subject, stage: str, form: str) -> str:
     from wgcc.cli.commands.show.drawing import draw, graph_drawing, plan_drawing
 
     if stage in IR_STAGES:

@@ -247,14 +247,14 @@ def _text(drawing: Drawing) -> str:
 
 def _dot(drawing: Drawing) -> str:
     shapes = {"source": "ellipse", "step": "box", "result": "doubleoctagon"}
-    lines = [f"digraph {_quoted(drawing.name)} {{", "  node [fontname=Helvetica, fontsize=10];"]
+    lines = [f"digraph {_quote(drawing.name)} {{", "  node [fontname=Helvetica, fontsize=10];"]
     for number, box in enumerate(drawing.boxes):
-        label = _quoted(f"{box.title}\n{box.detail}")
+        label = _quote(f"{box.title}\n{box.detail}")
         lines.append(f"  n{number} [label={label}, shape={shapes[box.kind]}];")
     lines += [f"  n{a} -> n{b};" for a, b in drawing.arrows]
     return "\n".join([*lines, "}", ""])
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

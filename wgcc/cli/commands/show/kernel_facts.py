@@ -18,6 +18,7 @@ from wgcc.backends.wgsl.print_tree import print_expression, print_module
 from wgcc.bundle.check_kernel import check_kernel
 from wgcc.bundle.plan import all_dispatches, times_run
 from wgcc.cli.printing import size, table, thousands
+from wgcc.ir.dtypes import F16
 from wgcc.kernel.parse import parse_module
 from wgcc.kernel.rewrite.subgroups import with_subgroups
 from wgcc.kernel.tokenize import WgslError
@@ -30,7 +31,7 @@ _VARIABLE = re.compile(r"^ +var (\w+)(?:: ([^=;]+?))?(?: = (.+))?;", re.M)
 # `x += a`, `x = fma(a, b, x)`, `x.y = max(x.y, a)`: the new value depends on the old one.
 _GROWS = r"\b{0}(?:\.\w+|\[[^\]]+\])?\s*(?:[-+*|]=|=[^=;]*\b{0}\b)"
 # By the prefix of a type; vectors of f16 come first.
-_WORDS = {"f16": 0.5, "vec2h": 1, "vec4h": 2, "vec2": 2, "vec3": 3, "vec4": 4}
+_WORDS = {F16: 0.5, "vec2h": 1, "vec4h": 2, "vec2": 2, "vec3": 3, "vec4": 4}
 
 Facts = dict[str, Any]
 
@@ -129,7 +130,7 @@ def facts_table(kernels: list[Facts]) -> str:
 
 
 def access_facts(access: Access) -> Facts:
-    """What the access model says of a dispatch."""
+    """The figures of the access model for a dispatch."""
     return {
         "sectors": access.sector_ratio,
         "sectors_64": access.sector_ratio_64,

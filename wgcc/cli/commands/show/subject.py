@@ -1,16 +1,16 @@
-"""What `wgcc show` explains: a model file, compiled as far as needed, or a bundle."""
+"""The subject of `wgcc show`: a model file, compiled as far as needed, or a bundle."""
 
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from wgcc.cli.bundles import stored_plan
 from wgcc.compiler import Compiled, compile_program, read_program
 from wgcc.errors import Diagnostics, Source, WgError
-from wgcc.files import LARGEST_PLAN, LARGEST_TEXT, read_bytes, read_text
+from wgcc.files import LARGEST_TEXT, read_bytes, read_text
 from wgcc.ir.program import Program
 from wgcc.passes.pipeline import run_passes
 from wgcc.spelling import did_you_mean
@@ -144,14 +144,9 @@ class Bundle(Subject):
 
 
 def _read_plan(folder: Path) -> dict[str, Any]:
-    """Checked as the runtime checks it, so that all views can rely on every field."""
     if not (folder / "plan.json").is_file():
         raise WgError(f"{folder} is not a bundle: it has no plan.json")
-    from wgcc_runtime import load_plan
-
-    load_plan(folder)
-    plan: dict[str, Any] = json.loads(read_bytes(folder / "plan.json", LARGEST_PLAN, "a plan"))
-    return plan
+    return stored_plan(folder)
 
 
 def _only(plan: dict[str, Any], entry: str | None) -> dict[str, Any]:

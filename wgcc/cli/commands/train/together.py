@@ -44,7 +44,7 @@ def run_mpi(job: TrainingJob, as_json: bool) -> None:
     """Every process runs this; rank 0 alone prints and writes."""
     from wgcc_runtime.distributed.launchers import launch
 
-    processes = _joined()
+    processes = _join_processes()
     with processes.together():
         # As others do whose arguments are wrong: see `usage_errors`.
         processes.agree(lambda: None)
@@ -53,7 +53,7 @@ def run_mpi(job: TrainingJob, as_json: bool) -> None:
     summary(done, job, history, seconds, as_json and processes.rank == 0, prefix)
 
 
-def _joined() -> Processes:
+def _join_processes() -> Processes:
     from wgcc_runtime.distributed.launchers import end_others
     from wgcc_runtime.errors import WgccError
     from wgcc_runtime.mpi import Processes

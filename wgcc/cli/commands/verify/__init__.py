@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -11,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wgcc.cli.bundles import compile_again, stored_plan
 from wgcc.cli.failures import CHECK_FAILED, PROBLEM, failures
 from wgcc.cli.options import device_option, json_option, sizes_option
 from wgcc.cli.printing import say, show_json
 from wgcc.cli.progress import Loading
 from wgcc.errors import WgError
-from wgcc.files import LARGEST_PLAN, read_bytes
 
 if TYPE_CHECKING:
     import wgcc_runtime
@@ -90,7 +89,7 @@ def command(
 def _runs(
     stack: str, sizes: dict[str, float], bundle: Path, device: str | None, profile: str | None
 ) -> Iterator[Callable[[], dict[str, Any]]]:
-    """What a stack has to run: in Python, both forms of the code unless one is chosen."""
+    """The runs of a stack: in Python, both forms of the code unless one is chosen."""
     if stack not in PYTHON:
         yield partial(_on_web, stack, bundle, device, profile)
         return
@@ -206,21 +205,14 @@ def _large_selftest(bundle: Path, sizes: dict[str, float]) -> dict[str, Any] | N
     is_drawn, file = "seed" in plan.weights, bundle / WEIGHTS
     if plan.selftest.get("entries") or not bundle.is_dir() or not (is_drawn or file.is_file()):
         return None
-    raw = json.loads(read_bytes(bundle / "plan.json", LARGEST_PLAN, "a plan"))
+    raw = stored_plan(bundle)
     path = bundle / raw["model"]["source"]
     if not path.is_file():
         return None
-    from wgcc.bundle.edited import as_built, check_same_model
     from wgcc.bundle.emit import InitialValues, read_weights
     from wgcc.bundle.selftest import make_large_selftest
-    from wgcc.compiler import compile_file
 
-    again = compile_file(
-        path, sizes=sizes, model=plan.model, entries=list(plan.entries), twin=False,
-        seed=plan.weights.get("seed"),
-    )  # fmt: skip
-    made = json.loads(json.dumps(again.planned.plan))
-    check_same_model(as_built(raw), made)
+    again, made = compile_again(path, raw, sizes, plan.weights.get("seed"))
     say(f"no self-test is recorded; numpy computes one call of {plan.model}", style="dim")
     values = InitialValues(again.program) if is_drawn else read_weights(file, again.program)
     return make_large_selftest(again.program, made, values)
