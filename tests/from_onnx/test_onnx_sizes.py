@@ -292,7 +292,9 @@ def rows_alone(path: Path, is_alone: bool) -> Path:
 
 
 def test_a_batch_that_the_file_fixes_stays_open(tmp_path: Path) -> None:
-    """Each of many rows gives what the file gives for one."""
+    """Each of many rows gives what the file gives for one. Where rows mix, there is no `dim`."""
+    mixed = rows_alone(tmp_path / "m.onnx", False)
+    assert "dim " not in convert_file(mixed, Wishes()).written.text
     path = rows_alone(tmp_path / "m.onnx", True)
     found = convert_file(path, Wishes())
     text = found.written.text
@@ -303,11 +305,6 @@ def test_a_batch_that_the_file_fixes_stays_open(tmp_path: Path) -> None:
     program = read_program(tmp_path / "m.wg", sizes={"batch": 5})[1]
     results = Session(program, found.written.weights).call("predict", {"x": rows})
     np.testing.assert_allclose(results["y"], wanted, atol=1e-5)
-
-
-def test_a_fixed_batch_whose_rows_mix_stays_a_number(tmp_path: Path) -> None:
-    path = rows_alone(tmp_path / "m.onnx", False)
-    assert "dim " not in convert_file(path, Wishes()).written.text
 
 
 def test_a_part_that_changes_only_at_far_sizes(tmp_path: Path) -> None:

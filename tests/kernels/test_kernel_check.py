@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from kernel_threads import Number, Thread, TooLong, computed
+from kernel_threads import Number, Thread, TooLong
 from random_kernels import RandomKernel
 from wgcc.backends.wgsl.print_tree import print_expression
 from wgcc.bundle.check_kernel import check_kernel
 from wgcc.bundle.plan import Plan
 from wgcc.kernel.check import IndexClaim, check
-from wgcc.kernel.parse import parse_expression, parse_module
-from wgcc.kernel.ranges import Range, range_of
+from wgcc.kernel.parse import parse_module
 from wgcc.kernel.rewrite.transform import (
     Body,
     ChangeExpr,
@@ -187,67 +185,6 @@ def _elements(module: Module) -> Iterator[Element]:
         for statement in statements_of(function.body):
             for expr in expressions_of(statement):
                 yield from (part for part in parts_of(expr) if isinstance(part, Element))
-
-
-NAMES = {"a": range(0, 6), "b": range(3, 9), "c": range(0, 2)}
-
-
-def test_ranges_hold_for_all_numbers():
-    """Names without a range are any u32 or, in some expressions, any i32."""
-    random = Random(7)
-    known = {name: Range(numbers[0], numbers[-1]) for name, numbers in NAMES.items()}
-    claimed = 0
-    for _ in range(1000):
-        kind = random.choice(("u32", "u32", "i32"))
-        expr = parse_expression(_random_expression(random, 3, kind))
-        ranges = known if kind == "u32" else {}
-        claim = range_of(expr, ranges)
-        if claim is None:
-            continue
-        claimed += 1
-        for numbers in product(
-            *NAMES.values(), (0, 5, (1 << 32) - 1) if kind == "u32" else (-7, 7)
-        ):
-            values = dict(zip((*NAMES, "unknown"), numbers, strict=True))
-            result = _value(expr, values, kind)
-            assert claim.low <= result <= claim.high, (print_expression(expr), values, claim)
-    assert claimed > 300
-
-
-def _random_expression(random: Random, depth: int, kind: str) -> str:
-    if depth == 0 or random.random() < 0.2:
-        suffix = "u" if kind == "u32" else ""
-        small = f"{random.choice((0, 1, 2, 3, 8, 31, 32, 33))}{suffix}"
-        names = [*NAMES, "unknown"] if kind == "u32" else ["unknown"]
-        return random.choice((small, random.choice(names)))
-    a, b = (_random_expression(random, depth - 1, kind) for _ in range(2))
-    if random.random() < 0.2:
-        return f"{random.choice(('min', 'max'))}({a}, {b})"
-    if random.random() < 0.1:
-        return f"select({a}, {b}, {a} < {b})"
-    op = random.choice(("+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>"))
-    if op in ("<<", ">>"):
-        b = f"{random.choice((0, 1, 5, 31, 32, 40))}u" if kind == "i32" else b
-    return f"({a} {op} {b})"
-
-
-def _value(expr: Expr, values: dict[str, int], kind: str) -> int:
-    def number(inner: Expr) -> Number:
-        match inner:
-            case Literal(value, own):
-                return Number(int(value), kind if own == "int" else own)
-            case Name(name):
-                return Number(values[name], kind)
-            case Binary(op, left, right):
-                return computed(op, number(left), number(right))
-            case Call("select", (no, yes, condition)):
-                return number(yes if number(condition).value else no)
-            case Call(name, args):
-                pick = min if name == "min" else max
-                return Number(pick(number(arg).value for arg in args), kind)
-        raise TypeError(inner)
-
-    return number(expr).value
 
 
 def problems(body: str, head: str = "") -> tuple[str, ...]:

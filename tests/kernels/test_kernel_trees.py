@@ -10,7 +10,6 @@ import pytest
 from wgcc.backends.wgsl.print_tree import print_expression, print_module, print_statements
 from wgcc.kernel.build import expression, pattern, statements, take_several, u32, write_out
 from wgcc.kernel.parse import parse_expression, parse_module, parse_statements
-from wgcc.kernel.ranges import Range, range_of, truth_of
 from wgcc.kernel.rewrite.substitute import fill, substitute_body
 from wgcc.kernel.rewrite.transform import map_expression
 from wgcc.kernel.tree import Binary, Expr
@@ -129,30 +128,3 @@ def test_quotations_are_filled_with_trees():
         "s = 2.0 * (a + b);"
     )
     assert print_expression(pattern("{0} * {i}", expression("x.y"), i=u32(3))) == "x.y * 3u"
-
-
-@pytest.mark.parametrize(
-    ("text", "low", "high"),
-    [
-        ("a + 1u", 1, 10),
-        ("a % 4u", 0, 3),
-        ("a / 2u", 0, 4),
-        ("min(b, 5u)", 0, 5),
-        ("a & 3u", 0, 3),
-        ("select(a, 20u, c)", 0, 20),
-    ],
-)
-def test_ranges(text: str, low: int, high: int):
-    assert range_of(parse_expression(text), {"a": Range(0, 9)}) == Range(low, high)
-
-
-@pytest.mark.parametrize("text", ["a - 1u", "b + 1u", "a * 4294967295u"])
-def test_what_may_wrap_around_has_no_range(text: str):
-    assert range_of(parse_expression(text), {"a": Range(0, 9)}) is None
-
-
-def test_truth():
-    known = {"a": Range(0, 9)}
-    assert truth_of(parse_expression("a < 10u && !(a >= 10u)"), known) is True
-    assert truth_of(parse_expression("a > 9u || a == 11u"), known) is False
-    assert truth_of(parse_expression("a < 9u"), known) is None

@@ -247,7 +247,7 @@ def test_tiles_of_long_sequences_are_loaded_several_per_iteration(tmp_path: Path
     model.write_text(TRAINED.replace("D = 32, H = 4", "D = 256, H = 4"), encoding="utf-8")
     dispatches = compile_file(model, sizes={"T": 9000}).schedule.entries["train"].dispatches
     texts = {print_kernel(dispatch.launches["gpu"].kernel) for dispatch in dispatches}
-    long = [text for text in texts if "let i = unit * THREADS + slot;" in text]
+    long = [text for text in texts if "i_first += UNROLLED * THREADS" in text]
     paths = [tmp_path / f"{number}.wgsl" for number in range(len(long))]
     for path, text in zip(paths, long, strict=True):
         path.write_text(text, encoding="utf-8")

@@ -168,9 +168,9 @@ test "bent" { assert abs(sum(bent(0.75 * ones(f32[2]))) - 4.0) < 1e-6 }
 # Files that list element types -> what an addition replaces in them.
 DTYPE = {
     "wgcc/ir/dtypes.py": {
-        '    Dtype("i8",': """    Dtype("i16", INTEGER, "int16", "i32", "<i4", "I32", "Int32Array",
-          -(2**15), 2**15 - 1, 5, ("short", "int16")),
-    Dtype("i8","""
+        '    ElementType("i8",': """    ElementType("i16", INTEGER, "int16", "i32", "<i4",
+          "I32", "Int32Array", -(2**15), 2**15 - 1, 5, ("short", "int16")),
+    ElementType("i8","""
     },
     "grammar/wg.lark": {"|u32|i8|": "|u32|i16|i8|"},
     "runtime_py/wgcc_runtime/plan.schema.json": {'"u32", "i8", ': '"u32", "i16", "i8", '},

@@ -15,7 +15,7 @@ from wgcc.elaborate.builtins import BUILTINS
 from wgcc.errors import WgError
 from wgcc.evaluate import from_words
 from wgcc.exporting.compositions import written_out
-from wgcc.exporting.op_table import EXPRESSIONS, REDUCTIONS
+from wgcc.exporting.op_table import ALONG, EXPRESSIONS, REDUCTIONS
 from wgcc.ir.dtypes import DTYPE_TABLE, FLOATS
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ir.program import Program, Tensor
@@ -31,7 +31,6 @@ from wgcc.syntax.templates import NOWHERE, bind, call, filled, identifier, name,
 Rule: TypeAlias = Callable[[Node, "list[ast.Expr]"], ast.Expr]
 # Constants of more elements would not be read by anybody.
 MOST_ELEMENTS = 4096
-ALONG = ("argmax", "argmin", "cumsum", "softmax", "log_softmax")
 LETTERS = "abcdefghijklmnop"
 
 
@@ -257,7 +256,7 @@ PLAIN: Mapping[str, Callable[[Node], bool]] = {
 
 RULES: Mapping[str, Rule] = {
     **{op: _template(forms.language) for op, forms in EXPRESSIONS.items() if forms.language},
-    **{op: _called(op, "axis") for op in ALONG},
+    **{op: _called(forms.language, "axis") for op, forms in ALONG.items()},
     **{op: _reduced(forms.language) for op, forms in REDUCTIONS.items()},
     "roll": _called("roll", "shift", "axis"),
     "argsort": lambda node, operands: call(

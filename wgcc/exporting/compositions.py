@@ -75,7 +75,7 @@ def scan(b: Builder, node: Node) -> Sequence[Value]:
 
 
 def running_argmax(b: Builder, node: Node) -> Sequence[Value]:
-    """Of equal elements the last; nothing but another NaN is greater than a NaN."""
+    """The last of equal elements is taken; nothing but another NaN is greater than a NaN."""
     axis = node.attrs["axis"]
     x = _front(Term(b, node.inputs[0]), axis)
 
@@ -208,7 +208,7 @@ def _back(x: Term, axis: int) -> Term:
 
 
 def _apart(x: Term, axis: int, step: int) -> Term:
-    """With step - 1 zeros between neighbours along an axis."""
+    """Puts step - 1 zeros between neighbours along an axis."""
     if step == 1:
         return x
     shape = x.shape

@@ -102,7 +102,7 @@ def _plain(op: Op, item: Operand, name: str) -> Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class SoftmaxOfScores:
     """A softmax of scores.
 
     `is_guarded`: rows that see no key are 0; they are found by `mask`, if given.
@@ -117,24 +117,24 @@ class Weights:
         return self.mask is None or (added == [self.mask] and len(scores.changes) == 1)
 
 
-def _softmax(op: Op, weights: Operand) -> Weights | None:
+def _softmax(op: Op, weights: Operand) -> SoftmaxOfScores | None:
     guard = match(op, weights, "where({0}, {1}, {2})")
     softmax = match(op, guard[2] if guard else weights, "softmax({0})")
     if softmax is None:
         return None
     (scores,) = softmax
     if guard is None:
-        return Weights(scores) if weights in op.writer.used_once else None
+        return SoftmaxOfScores(scores) if weights in op.writer.used_once else None
     test, nothing, inner = guard
     if number(nothing) != 0:
         return None
     if isinstance(test, Member):
-        return None if test.arrays[""].any() else Weights(scores)
+        return None if test.arrays[""].any() else SoftmaxOfScores(scores)
     undefined = match(op, test, "isnan({0})")
     if undefined is not None:
-        return Weights(scores, True) if undefined[0] is inner else None
+        return SoftmaxOfScores(scores, True) if undefined[0] is inner else None
     mask = _tested_mask(op, test)
-    return Weights(scores, True, mask) if mask is not None else None
+    return SoftmaxOfScores(scores, True, mask) if mask is not None else None
 
 
 def _tested_mask(op: Op, test: Part) -> Part | None:
@@ -153,7 +153,7 @@ def _scores(op: Op, part: object, steps: int = MOST_STEPS) -> Scores | None:
     product = match(op, part, "{0} @ {1}")
     if product is not None:
         return _products(op, *product)
-    scaled = _scaled(op, part)
+    scaled = _factor(op, part)
     if scaled is not None:
         inner = _scores(op, scaled[0], steps - 1)
         if inner is None or inner.changes:
@@ -179,7 +179,7 @@ def _without_factors(op: Op, value: Value) -> tuple[Value, float]:
     factor = 1.0
     while True:
         value = _unmoved(op, value)
-        found = _scaled(op, value)
+        found = _factor(op, value)
         if found is None or not isinstance(found[0], Value) or found[0].shape != value.shape:
             return value, factor
         value, factor = found[0], factor * found[1]
@@ -193,7 +193,7 @@ def _unmoved(op: Op, value: Value) -> Value:
     return before if before is not None and is_moved else value
 
 
-def _scaled(op: Op, part: object) -> tuple[Part, float] | None:
+def _factor(op: Op, part: object) -> tuple[Part, float] | None:
     """A tensor and the number that it is multiplied with."""
     for value, factor in matches(op, part, "{0} * {1}"):
         if (found := number(factor)) is not None:
@@ -263,7 +263,7 @@ def _mask(op: Op, scores: Scores, is_guarded: bool) -> Mask | None:
         return None
     mask: Part | None = None
     for change in reversed(scores.changes):
-        mask = _changed(op, mask, change, _low(op, change) if is_guarded else LOW)
+        mask = _change_mask(op, mask, change, _low(op, change) if is_guarded else LOW)
     return Mask(mask)
 
 
@@ -294,7 +294,7 @@ def _low(op: Op, change: Added | Replaced) -> float:
     return HIDDEN if least == -math.inf else LOW
 
 
-def _changed(op: Op, mask: Part | None, change: Added | Replaced, low: float) -> Part:
+def _change_mask(op: Op, mask: Part | None, change: Added | Replaced, low: float) -> Part:
     """The mask after the change that was made to the scores."""
     if isinstance(change, Added):
         added = _bounded(op, change.mask, low)
@@ -346,7 +346,7 @@ def bounds(op: Op, part: object, steps: int = MOST_STEPS) -> Bounds:
     made = op.writer.made_by.get(part) if isinstance(part, Value) else None
     if made is not None:
         return bounds(op, made.tree, steps - 1) if steps else UNKNOWN
-    return _computed(op, part, steps)
+    return _bounds_of_tree(op, part, steps)
 
 
 def exact_number(part: object) -> float | None:
@@ -363,7 +363,7 @@ def _stored(member: Member) -> Bounds:
     return float(array.min()), float(array.max())
 
 
-def _computed(op: Op, tree: object, steps: int) -> Bounds:
+def _bounds_of_tree(op: Op, tree: object, steps: int) -> Bounds:
     name, operands = _form(tree)
     if name in ("reshape", "rearrange"):
         return bounds(op, operands[0], steps)

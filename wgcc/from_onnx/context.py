@@ -1,4 +1,4 @@
-"""What a rule sees of one node, and how it writes statements."""
+"""A node as its rule sees it, and how the rule writes statements."""
 
 from __future__ import annotations
 

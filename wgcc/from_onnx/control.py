@@ -108,14 +108,14 @@ def loop(tracer: Tracer, op: Op, values: Values) -> list[Operand]:
         return _written_out(tracer, op, values, carried, count)
 
     if count < 2 or not sees_values(body, values, carried):
-        return _bounded(count, MOST_KNOWN_ROUNDS, unrolled)
+        return _write_out(count, MOST_KNOWN_ROUNDS, unrolled)
     counter = Value("i32", (), (), "i", INT64)
     over = filled("0..{0}", count)
     rounds = Rounds(body, carried, [over], [counter], count, [going_on], ignored=1)
     return _scan_or(unrolled, tracer, op, values, rounds)
 
 
-def _bounded(
+def _write_out(
     count: int, most: int, unrolled: Callable[[], list[Operand]], why: str = ""
 ) -> list[Operand]:
     if count > most:
@@ -129,7 +129,7 @@ def _scan_or(
     try:
         return as_scan(tracer, op, values, rounds)
     except CannotImport as error:
-        found = _bounded(rounds.count, MOST_ROUNDS, unrolled, f", and no `scan`: {error.reason}")
+        found = _write_out(rounds.count, MOST_ROUNDS, unrolled, f", and no `scan`: {error.reason}")
         name = op.node or op.name
         op.note(f"{name}: {rounds.count} rounds are written out: {error.reason}")
         return found
@@ -229,8 +229,8 @@ def _over_sequences(
     common = axes[0] if {*axes, *out_axes} == {axes[0]} else 0
     is_reversed = all(backwards)
     over = [
-        _flipped(op, _moved(op, x, axis, common), common) if back and not is_reversed
-        else _moved(op, x, axis, common)
+        _flip(op, _move_axis(op, x, axis, common), common) if back and not is_reversed
+        else _move_axis(op, x, axis, common)
         for x, axis, back in zip(sequences, axes, backwards, strict=True)
     ]  # fmt: skip
     ports = body.input[len(states) :]
@@ -242,13 +242,13 @@ def _over_sequences(
         return _rows_written_out(tracer, op, values, rounds, is_reversed)
 
     if count < 2 or known:
-        found = _bounded(count, MOST_KNOWN_ROUNDS, unrolled)
+        found = _write_out(count, MOST_KNOWN_ROUNDS, unrolled)
     else:
         found = _scan_or(unrolled, tracer, op, values, rounds)
     results = []
     for item, axis, back in zip(found[len(states) :], out_axes, out_backwards, strict=True):
-        wanted = _flipped(op, item, common) if bool(back) != is_reversed else item
-        results.append(_moved(op, wanted, common, _axis(axis, len(item.shape))))
+        wanted = _flip(op, item, common) if bool(back) != is_reversed else item
+        results.append(_move_axis(op, wanted, common, _axis(axis, len(item.shape))))
     return [*found[: len(states)], *results]
 
 
@@ -258,8 +258,8 @@ def _axis(axis: int, rank: int) -> int:
     return axis_of(axis, rank)
 
 
-def _moved(op: Op, x: Operand, axis: int, place: int) -> Operand:
-    """With one axis at another place."""
+def _move_axis(op: Op, x: Operand, axis: int, place: int) -> Operand:
+    """The tensor with one axis at another place."""
     if axis == place:
         return x
     axes = [other for other in range(len(x.shape)) if other != axis]
@@ -267,7 +267,7 @@ def _moved(op: Op, x: Operand, axis: int, place: int) -> Operand:
     return op.transposed(x, axes)
 
 
-def _flipped(op: Op, x: Operand, axis: int) -> Operand:
+def _flip(op: Op, x: Operand, axis: int) -> Operand:
     if isinstance(x, Constant):
         return Constant(np.flip(x.array, axis))
     plain = op.ordered(x, None)

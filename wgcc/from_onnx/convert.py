@@ -26,7 +26,7 @@ from wgcc.from_onnx.model_file import read_model
 from wgcc.from_onnx.names import one_line, word
 from wgcc.from_onnx.original import HIDDEN_NOISE, feed_noise, run_onnx
 from wgcc.from_onnx.problems import CannotImport, NotImportable
-from wgcc.from_onnx.symbolic import accepted, open_program
+from wgcc.from_onnx.symbolic import open_program, program_of
 from wgcc.from_onnx.trace import trace
 from wgcc.from_onnx.training_options import Classes, Training, change_classes
 from wgcc.from_onnx.values import Traced
@@ -84,7 +84,7 @@ def convert_model(model: Any, file: str, wishes: Wishes) -> Converted:
     trial = None
     if wishes.classes and not wishes.classes.keeps_old:
         trial = _with_random_head(model, file, wishes)
-    converted = _converted(model, file, wishes)
+    converted = _convert_model(model, file, wishes)
     if converted.traced.hidden_noise:
         return replace(converted, incomparable=HIDDEN_NOISE)
     return replace(converted, trial=_with_noise_fed(trial or converted, file, wishes))
@@ -94,7 +94,7 @@ def _with_random_head(model: Any, file: str, wishes: Wishes) -> Converted:
     """A new last layer begins at zero, where all that comes before it has no effect."""
     copy = type(model)()
     copy.CopyFrom(model)
-    drawn = _converted(copy, file, wishes, np.random.default_rng(0))
+    drawn = _convert_model(copy, file, wishes, np.random.default_rng(0))
     note = "the new last layer begins at zero: it was compared with random numbers in it"
     return replace(drawn, note=note)
 
@@ -123,14 +123,14 @@ def _with_noise_fed(converted: Converted, file: str, wishes: Wishes) -> Converte
     )
 
 
-def _converted(model: Any, file: str, wishes: Wishes, drawn: Any = None) -> Converted:
+def _convert_model(model: Any, file: str, wishes: Wishes, drawn: Any = None) -> Converted:
     """`drawn`: a generator of numbers for a new last layer."""
     classes = wishes.classes
     changed = change_classes(model, classes, wishes.training.output, drawn) if classes else None
     fixed = {**wishes.fixed, **fixed_arrays(model, file, wishes.numbers, wishes.sizes)}
     open_axes = open_sizes(model)
     given = fix_sizes(model, file, wishes.sizes, fixed, lambda: _works(model, file, wishes, fixed))
-    traced = _traced(model, file, wishes, fixed)
+    traced = _trace(model, file, wishes, fixed)
     if classes and changed:
         changed.check(traced.outputs[changed.output].shape, classes)
     for name, numbers in wishes.numbers.items():
@@ -148,7 +148,7 @@ def _converted(model: Any, file: str, wishes: Wishes, drawn: Any = None) -> Conv
             by_name = {name: sizes[title] for name, title in titles.items()}
             with resized([*open_axes, *batch], by_name):
                 rows = (given[BATCH], by_name[BATCH]) if batch else None
-                other = _traced(model, file, wishes, fixed, rows)
+                other = _trace(model, file, wishes, fixed, rows)
             return write_model(other, heading, standard_names(), wishes.training)
         except (WgError, CannotImport):
             return None
@@ -176,7 +176,7 @@ def _check_any_floats(traced: Traced, names: Collection[str]) -> None:
             )
 
 
-def _traced(
+def _trace(
     model: Any,
     file: str,
     wishes: Wishes,
@@ -202,7 +202,7 @@ def _works(model: Any, file: str, wishes: Wishes, fixed: Mapping[str, Array]) ->
     from onnx.helper import tensor_dtype_to_np_dtype
 
     try:
-        traced = _traced(model, file, wishes, fixed)
+        traced = _trace(model, file, wishes, fixed)
         heading = _heading(file, traced, frozenset())
         text = write_model(traced, heading, standard_names(), wishes.training).text
         kinds = {port.name: port.type.tensor_type.elem_type for port in model.graph.input}
@@ -215,7 +215,7 @@ def _works(model: Any, file: str, wishes: Wishes, fixed: Mapping[str, Array]) ->
         return False
     shapes = {name: np.shape(array) for name, array in outputs.items()}
     has_shapes = all(value.shape == shapes[name] for name, value in traced.outputs.items())
-    return has_shapes and accepted(text, {}) is not None
+    return has_shapes and program_of(text, {}) is not None
 
 
 def _size_titles(model: Any, given: Mapping[str, int]) -> dict[str, str]:

@@ -110,7 +110,7 @@ def _size_commands(converted: Converted) -> list[str]:
 
 
 def _training_commands(converted: Converted) -> list[str]:
-    """Of a model with `entry train`: which arrays it takes, and the command."""
+    """Commands for a model with `entry train`, and which arrays it takes."""
     if converted.written.entry("train") is None:
         return []
     names = ", ".join([*converted.written.inputs.values(), "target"])
@@ -151,21 +151,21 @@ def build(path: Path, converted: Converted, comparing: Comparing = Comparing()) 
     """Nothing is written but to a temporary folder."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        compiled = _compiled(path, folder, converted.written.text)
+        compiled = _compile(path, folder, converted.written.text)
         known = classes_known(compiled.plan(), converted.classes)
         data = data_bytes({}, known, None) if known else None
         files = compiled.files(converted.written.weights, data)
-        comparison = _compared(path, folder, converted, compiled, files, comparing)
+        comparison = _compare(path, folder, converted, compiled, files, comparing)
     contents = {
         MODEL: converted.written.text.encode(),
-        WEIGHTS: _saved(converted.written.weights, known),
+        WEIGHTS: _weights_file(converted.written.weights, known),
         "README.md": readme(path.name, converted, comparison).encode(),
         **{f"{BUNDLE}/{name}": data for name, data in files.items()},
     }
     return Imported(contents, compiled, comparison)
 
 
-def _compiled(path: Path, folder: Path, text: str) -> Compiled:
+def _compile(path: Path, folder: Path, text: str) -> Compiled:
     """The user has not seen the text yet: its errors are reported in one sentence."""
     model = folder / MODEL
     model.write_text(text, encoding="utf-8")
@@ -180,7 +180,7 @@ def _compiled(path: Path, folder: Path, text: str) -> Compiled:
         raise WgError(f"{path}: the text made of it cannot be compiled: {reason}") from None
 
 
-def _saved(weights: Mapping[str, Array], known: Mapping[str, Any] | None) -> bytes:
+def _weights_file(weights: Mapping[str, Array], known: Mapping[str, Any] | None) -> bytes:
     """`known` stays with the weights, so that a bundle that is built with them knows it, too."""
     from safetensors.numpy import save
 
@@ -188,7 +188,7 @@ def _saved(weights: Mapping[str, Array], known: Mapping[str, Any] | None) -> byt
     return save({name: weights[name] for name in sorted(weights)}, metadata)
 
 
-def _compared(
+def _compare(
     path: Path,
     folder: Path,
     converted: Converted,
@@ -203,7 +203,7 @@ def _compared(
         return Comparison(why_not=converted.incomparable)
     tried = converted.trial or converted
     if tried.written.text != converted.written.text:
-        compiled = _compiled(path, folder, tried.written.text)
+        compiled = _compile(path, folder, tried.written.text)
     files = files if tried is converted else compiled.files(tried.written.weights)
     (folder / BUNDLE).mkdir()
     write_files(files, folder / BUNDLE)

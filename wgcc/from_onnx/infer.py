@@ -1,5 +1,4 @@
-"""What is known of a node's outputs before it runs: types, by ONNX's own rules, or all numbers,
-computed as ONNX's reference does."""
+"""Types of a node's outputs, by ONNX's own rules; their numbers, where all operands are known."""
 
 from __future__ import annotations
 
@@ -69,7 +68,7 @@ class Environment:
         """The operators that define this one: a function of the model or of ONNX itself."""
         for function in self.model.functions:
             if (function.domain, function.name) == (node.domain, node.op_type):
-                return _bound(function, node)
+                return _bind_attributes(function, node)
         known = function_body(node, inputs)
         if known is not None:
             return known
@@ -80,7 +79,7 @@ class Environment:
         body.attribute_proto.extend(
             item.default_value for item in schema.attributes.values() if item.default_value.name
         )
-        return _bound(body, node)
+        return _bind_attributes(body, node)
 
 
 def _same_domain(domain: str) -> tuple[str, ...]:
@@ -101,7 +100,7 @@ def _standard_function(schema: Any, node: Any, inputs: Sequence[Operand | None])
     return None
 
 
-def _bound(function: Any, node: Any) -> Any:
+def _bind_attributes(function: Any, node: Any) -> Any:
     """A copy of a function whose nodes have the caller's attributes."""
     body = type(function).FromString(function.SerializeToString())
     given = {item.name: item for item in body.attribute_proto}
@@ -246,7 +245,7 @@ def fold(
     if len(known) != sum(item is not None for item in inputs) or not _is_foldable(node):
         return None
     view = _view(node, known)
-    return [view] if view is not None else _evaluated(environment, node, inputs)
+    return [view] if view is not None else _evaluate(environment, node, inputs)
 
 
 def _is_foldable(node: Any) -> bool:
@@ -272,7 +271,7 @@ def _view(node: Any, known: Sequence[Constant]) -> Constant | None:
     return permuted(known[0], given.get("perm", tuple(reversed(range(rank)))))
 
 
-def _evaluated(
+def _evaluate(
     environment: Environment, node: Any, inputs: Sequence[Operand | None]
 ) -> list[Constant]:
     held = {

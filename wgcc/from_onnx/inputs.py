@@ -157,7 +157,7 @@ def _suggestions(missing: list[OpenSize]) -> Iterator[dict[str, int]]:
 
 @contextmanager
 def resized(axes: Sequence[OpenSize], numbers: Mapping[str, int]) -> Iterator[None]:
-    """With other numbers for open sizes."""
+    """Gives open sizes other numbers for a while."""
     before = [(size, type(size.dim).FromString(size.dim.SerializeToString())) for size in axes]
     for size in axes:
         if size.name in numbers:

@@ -150,7 +150,7 @@ def rounds_of(tracer: Tracer, op: Op, values: Values, carried: Sequence[Operand]
     with apart(tracer, set()):
         if not states and not _reads(nodes, body.input[COUNTER].name):
             return _endless(tracer, body, nodes, values, limit)
-        return _counted(tracer, body, nodes, states, values, carried, limit)
+        return _count_rounds(tracer, body, nodes, states, values, carried, limit)
 
 
 def _is_true(condition: Operand) -> bool:
@@ -202,7 +202,7 @@ def _endless(
     return max(0, limit if goes_on else min(1, limit))
 
 
-def _counted(
+def _count_rounds(
     tracer: Tracer,
     body: Any,
     nodes: Sequence[Any],
@@ -276,7 +276,7 @@ def as_scan(tracer: Tracer, op: Op, values: Values, rounds: Rounds) -> list[Oper
             break
         known -= changed
     _check_types(rounds, trial)
-    return _written(op, rounds, trial)
+    return _write_scan(op, rounds, trial)
 
 
 def _trial(tracer: Tracer, op: Op, values: Values, rounds: Rounds, known: set[int]) -> Trial:
@@ -336,7 +336,7 @@ def _check_types(rounds: Rounds, trial: Trial) -> None:
             )
 
 
-def _written(op: Op, rounds: Rounds, trial: Trial) -> list[Operand]:
+def _write_scan(op: Op, rounds: Rounds, trial: Trial) -> list[Operand]:
     """The statement of the loop. What no round changes is no state of it."""
     outer, inner = op.writer, trial.writer
     outer.members.update(inner.members)

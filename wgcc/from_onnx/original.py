@@ -49,7 +49,7 @@ def _by_reference(
 
 
 def _with_all_outputs(model: Any) -> Any:
-    """With names for results of loops that nothing reads: onnxruntime crashes without them."""
+    """Names results of loops that nothing reads: onnxruntime crashes without names."""
     copy = type(model).FromString(model.SerializeToString())
     number = count()
     graphs = [copy.graph, *copy.functions]

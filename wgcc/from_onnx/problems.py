@@ -1,4 +1,4 @@
-"""What cannot be imported: collected, so that a user sees all of it at once."""
+"""Nodes that cannot be imported are collected, so that a user sees all of them at once."""
 
 from __future__ import annotations
 

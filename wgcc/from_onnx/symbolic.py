@@ -74,7 +74,7 @@ def _attempt(draft: Draft, sizes: Sizes, names: Sequence[str], rows: str) -> Wri
     samples = _samples(draft, sizes, names) if plain is not None else None
     if samples is None or plain is None:
         return None
-    opened = _opened(samples, names)
+    opened = _open(samples, names)
     if opened is None or not _has_ports(opened, plain, sizes):
         return None
     dims = [ast.DimDecl(NOWHERE, identifier(key), ast.Int(NOWHERE, sizes[key])) for key in names]
@@ -82,7 +82,7 @@ def _attempt(draft: Draft, sizes: Sizes, names: Sequence[str], rows: str) -> Wri
     whole = (edition, ast.Dims(NOWHERE, tuple(dims)), *items)
     opened = replace(opened, file=replace(opened.file, items=whole))
     last = {name: samples[-1].sizes[name] for name in names}
-    programs = [accepted(opened.text, at) for at in ({}, last)]
+    programs = [program_of(opened.text, at) for at in ({}, last)]
     is_open = all(program is not None for program in programs)
     return opened if is_open and (rows not in names or _has_rows(programs[0], rows)) else None
 
@@ -116,14 +116,14 @@ def _samples(draft: Draft, sizes: Sizes, names: Sequence[str]) -> list[Sample] |
     samples = [base]
     changed = []
     for name in names:
-        sample = _stepped(draft, start, {name: 1}, base)
+        sample = _step(draft, start, {name: 1}, base)
         if sample is None:
             return None
         samples.append(sample)
         changed.append(sample.sizes[name] - start[name])
     steps = {name: 2 * step + place for place, (name, step) in
              enumerate(zip(names, changed, strict=True))}  # fmt: skip
-    last = _stepped(draft, start, steps, base)
+    last = _step(draft, start, steps, base)
     far = _far(draft, start, names, base)
     return [*samples, *far, last] if last is not None and far else None
 
@@ -142,7 +142,7 @@ def _far(draft: Draft, start: Sizes, names: Sequence[str], base: Sample) -> list
     return []
 
 
-def _stepped(draft: Draft, start: Sizes, steps: Mapping[str, int], base: Sample) -> Sample | None:
+def _step(draft: Draft, start: Sizes, steps: Mapping[str, int], base: Sample) -> Sample | None:
     """The first sample that is like the base but for numbers."""
     for factor in STEPS:
         at = {name: size + factor * steps.get(name, 0) for name, size in start.items()}
@@ -165,7 +165,7 @@ def _sample(draft: Draft, at: Sizes, base: Sample) -> Sample | None:
     return found if is_same and has_same else None
 
 
-def _opened(samples: Sequence[Sample], names: Sequence[str]) -> Written | None:
+def _open(samples: Sequence[Sample], names: Sequence[str]) -> Written | None:
     sizes = [{name: sample.sizes[name] for name in names} for sample in samples]
     rows = zip(*(sample.skeleton.numbers for sample in samples), strict=True)
     meanings: list[Expression | int] = []
@@ -298,7 +298,7 @@ def _beginning(function: ast.Function, computed: Mapping[str, ast.Bind]) -> ast.
     return replace(function, body=body)
 
 
-def accepted(text: str, sizes: Sizes) -> Program | None:
+def program_of(text: str, sizes: Sizes) -> Program | None:
     """The program of a text with these sizes; None if it has errors."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.wg"

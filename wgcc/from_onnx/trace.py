@@ -309,20 +309,23 @@ def trace(
             values[port.name] = traced.inputs[port.name] = value
     tracer.walk(graph.node, values)
     for port in graph.output:
-        found_output = values.get(port.name)
-        kind = port.type.WhichOneof("value")
-        if kind not in (None, "tensor_type"):
-            reason = f"it is no tensor, but of {kind}"
-            tracer.problems.append(Problem(port.name, "output", 0, reason))
-        elif found_output is not None and 0 in found_output.shape:
-            tracer.problems.append(Problem(port.name, "output", 0, "it is empty"))
-        elif found_output is not None:
-            try:
-                traced.outputs[port.name] = _plain(tracer, found_output)
-            except CannotImport as error:
-                tracer.problems.append(Problem(port.name, "output", 0, error.reason))
+        try:
+            if (output := _output(tracer, port, values.get(port.name))) is not None:
+                traced.outputs[port.name] = output
+        except CannotImport as error:
+            tracer.problems.append(Problem(port.name, "output", 0, error.reason))
     traced.hidden_noise = tracer.hidden_noise
     return traced, tracer.problems
+
+
+def _output(tracer: Tracer, port: Any, value: Operand | None) -> Operand | None:
+    """None where the node that makes it is a problem that is already known."""
+    kind = port.type.WhichOneof("value")
+    if kind not in (None, "tensor_type"):
+        raise CannotImport(f"it is no tensor, but of {kind}")
+    if value is not None and 0 in value.shape:
+        raise CannotImport("it is empty")
+    return _plain(tracer, value) if value is not None else None
 
 
 def _note_wider_floats(traced: Traced, graph: Any, constants: Mapping[str, Array]) -> None:

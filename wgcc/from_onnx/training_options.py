@@ -1,4 +1,4 @@
-"""What a user may ask of the training of an imported model, and other classes for its last layer.
+"""Options for the training of an imported model, and other classes for its last layer.
 
 Classes are changed in the ONNX graph itself: all that follows (shapes, text, comparison) sees an
 ordinary model with these classes.
@@ -59,7 +59,7 @@ class Classes:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredClasses:
     """A stored tensor, and which of its axes has the classes. `neutral` changes no score."""
 
     tensor: Any
@@ -133,7 +133,9 @@ def _has_floats(port: Any) -> bool:
     return port.type.tensor_type.elem_type in kinds
 
 
-def _last_layer(graph: Any, output: str, wanted: Classes) -> tuple[Stored, list[Stored]]:
+def _last_layer(
+    graph: Any, output: str, wanted: Classes
+) -> tuple[StoredClasses, list[StoredClasses]]:
     """The matrix of the last layer and what is added to its product, or multiplied with it."""
     stored = {tensor.name: tensor for tensor in graph.initializer}
     path, others = _path(graph, output)
@@ -144,14 +146,14 @@ def _last_layer(graph: Any, output: str, wanted: Classes) -> tuple[Stored, list[
             f"{wanted.option}: the last layer must be a product with a stored matrix; it is {kind}"
         )
     is_transposed = any(item.name == "transB" and item.i for item in last.attribute)
-    weights = Stored(stored[last.input[1]], 0 if is_transposed else 1)
+    weights = StoredClasses(stored[last.input[1]], 0 if is_transposed else 1)
     if len(weights.tensor.dims) != 2:
         raise WgError(f"{wanted.option}: `{weights.tensor.name}` is no matrix")
     used = {name: NEUTRAL[node.op_type] for node in path if node.op_type in NEUTRAL
             for name in node.input}  # fmt: skip
     used |= dict.fromkeys(last.input[2:], 0.0)
     beside = [
-        Stored(stored[name], len(stored[name].dims) - 1, neutral)
+        StoredClasses(stored[name], len(stored[name].dims) - 1, neutral)
         for name, neutral in used.items()
         if name in stored and stored[name].dims and stored[name].dims[-1] == weights.classes
     ]
@@ -194,7 +196,7 @@ def _refuse_several(
             raise WgError(f"{wanted.option}: the classes come from two layers, {names}")
 
 
-def _refuse_shared(graph: Any, layer: list[Stored], wanted: Classes) -> None:
+def _refuse_shared(graph: Any, layer: list[StoredClasses], wanted: Classes) -> None:
     for stored in layer:
         name = stored.tensor.name
         if sum(name in node.input for node in graph.node) > 1:
@@ -203,7 +205,7 @@ def _refuse_shared(graph: Any, layer: list[Stored], wanted: Classes) -> None:
             )
 
 
-def _replace(stored: Stored, wanted: Classes, drawn: Any) -> None:
+def _replace(stored: StoredClasses, wanted: Classes, drawn: Any) -> None:
     """New classes beside old ones start as their mean, others all equally likely."""
     from onnx.numpy_helper import from_array, to_array
 

@@ -1,4 +1,4 @@
-"""What rules work with: tensors of the graph, constants, members of layers, and statements.
+"""Rules work with these: tensors of the graph, constants, members of layers, and statements.
 
 A rule for an ONNX operator turns its operands into statements: trees of the language's own syntax
 whose leaves are tensors and members. Names come last, when statements have been put into layers.
@@ -170,7 +170,7 @@ class Statement:
 
     @property
     def reshapes(self) -> Value | None:
-        """What it gives another shape."""
+        """The tensor that it gives another shape."""
         return self.operand if self.function == "reshape" else None
 
     @property
@@ -211,7 +211,7 @@ class Body:
 
 
 def flat(statements: Iterable[Statement]) -> Iterator[Statement]:
-    """With those in bodies of loops."""
+    """All statements, also those in bodies of loops."""
     for statement in statements:
         yield statement
         if statement.body is not None:
@@ -219,7 +219,7 @@ def flat(statements: Iterable[Statement]) -> Iterator[Statement]:
 
 
 def values_read(statement: Statement) -> Iterator[Value]:
-    """With what the rounds of a loop read from outside."""
+    """The values that it reads, also those that the rounds of a loop read from outside."""
     own: set[Value] = set()
     for item in flat([statement]):
         own.update(item.body.given if item.body else ())

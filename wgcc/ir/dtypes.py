@@ -14,7 +14,7 @@ _FLOATS, _F16 = (-LARGEST_FLOAT, LARGEST_FLOAT), (-65504.0, 65504.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Dtype:
+class ElementType:
     """One row of the table.
 
     - `numpy`: the dtype of arrays that callers and the reference evaluation see
@@ -45,16 +45,17 @@ class Dtype:
 
 
 _ROWS = (
-    Dtype("f32", FLOAT, "float32", "f32", "<f4", "F32", "Float32Array", *_FLOATS, 1,
-          ("float", "float32", "double", "float64")),
-    Dtype("f16", FLOAT, "float16", "f32", "<f4", "F32", "Float32Array", *_F16, 10,
-          ("half", "float16")),
-    Dtype("i32", INTEGER, "int32", "i32", "<i4", "I32", "Int32Array", -(2**31), 2**31 - 1, 6,
-          ("int", "int32", "long", "int64")),
-    Dtype("u32", INTEGER, "uint32", "u32", "<u4", "U32", "Uint32Array", 0, 2**32 - 1, 12, ()),
-    Dtype("i8", INTEGER, "int8", "i32", "<i1", "I8", "Int8Array", -128, 127, 3, ("int8",)),
-    Dtype("u8", INTEGER, "uint8", "u32", "<u1", "U8", "Uint8Array", 0, 255, 2, ("uint8", "byte")),
-    Dtype("bool", BOOL, "bool", "bool", "<u1", "BOOL", "Uint8Array", 0, 1, 9, ("boolean",)),
+    ElementType("f32", FLOAT, "float32", "f32", "<f4", "F32", "Float32Array", *_FLOATS, 1,
+                ("float", "float32", "double", "float64")),
+    ElementType("f16", FLOAT, "float16", "f32", "<f4", "F32", "Float32Array", *_F16, 10,
+                ("half", "float16")),
+    ElementType("i32", INTEGER, "int32", "i32", "<i4", "I32", "Int32Array", -(2**31), 2**31 - 1, 6,
+                ("int", "int32", "long", "int64")),
+    ElementType("u32", INTEGER, "uint32", "u32", "<u4", "U32", "Uint32Array", 0, 2**32 - 1, 12, ()),
+    ElementType("i8", INTEGER, "int8", "i32", "<i1", "I8", "Int8Array", -128, 127, 3, ("int8",)),
+    ElementType("u8", INTEGER, "uint8", "u32", "<u1", "U8", "Uint8Array", 0, 255, 2,
+                ("uint8", "byte")),
+    ElementType("bool", BOOL, "bool", "bool", "<u1", "BOOL", "Uint8Array", 0, 1, 9, ("boolean",)),
 )  # fmt: skip
 DTYPE_TABLE = {row.name: row for row in _ROWS}
 DTYPES = tuple(DTYPE_TABLE)

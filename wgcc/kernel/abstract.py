@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from wgcc.kernel.facts import COMPONENT, Knowledge
 from wgcc.kernel.parse import parse_expression
-from wgcc.kernel.ranges import Range, value_of
+from wgcc.kernel.ranges import Range
 from wgcc.kernel.tree import (
     Binary,
     Call,
@@ -25,7 +25,6 @@ from wgcc.kernel.tree import (
     ModuleVariable,
     Name,
     Unary,
-    names_of,
 )
 from wgcc.kernel.types import (
     ATOMICS,
@@ -253,10 +252,11 @@ class Evaluation:
             assert parts is not None
             if not parts[1]:
                 raise TypeMismatch(f"{kind} has no length")
-            length = parse_expression(parts[1])
-            constants = {n: self.value(self.module.constants[n]).expr for n in names_of(length)}
-            known = {n: self.facts.range(e) for n, e in constants.items() if e is not None}
-            self.lengths[kind] = value_of(length, known) or 0
+            # No name of a function means anything there.
+            scopes, self.scopes = self.scopes, []
+            length = self.value(parse_expression(parts[1])).expr
+            self.scopes = scopes
+            self.lengths[kind] = 0 if length is None else self.facts.range(length).low
         return self.lengths[kind]
 
     def long(self, kind: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from wgcc.kernel.ranges import Range, arithmetic, single, truth_of_ranges, whole_range
+from wgcc.kernel.ranges import Range, arithmetic, compare, extreme, single, whole_range
 from wgcc.kernel.tree import Binary, Call, Expr, Literal, Name, Unary, names_of
 
 # Longer chains of definitions are not looked through.
@@ -143,13 +143,13 @@ class Knowledge:
             inner = self.range(args[0])
             return None if inner.low < 0 else inner
         if name in ("min", "max"):
-            return _extreme(name, self.range(args[0]), self.range(args[1]))
+            return extreme(name, self.range(args[0]), self.range(args[1]))
         if name == COMPONENT:
             parts = [self.range(arg) for arg in args[:-1]]
             return Range(min(part.low for part in parts), max(part.high for part in parts))
         if name == "clamp":
             value, low, high = map(self.range, args)
-            return _extreme("min", _extreme("max", value, low), high)
+            return extreme("min", extreme("max", value, low), high)
         return None
 
     def _convert(self, operand: Expr, kind: str) -> Range | None:
@@ -187,7 +187,7 @@ class Knowledge:
             case Binary(op, left, right) if op in COMPARISONS:
                 if self.kind_of(left) == "bool":
                     return None
-                return truth_of_ranges(op, self.range(left), self.range(right))
+                return compare(op, self.range(left), self.range(right))
         return None
 
     def assume(self, condition: Expr, truth: bool) -> Knowledge:
@@ -289,11 +289,6 @@ def _operands(
 
 def _span(low: int, high: int) -> Range:
     return Range(low, max(low, high))
-
-
-def _extreme(name: str, a: Range, b: Range) -> Range:
-    pick = min if name == "min" else max
-    return Range(pick(a.low, b.low), pick(a.high, b.high))
 
 
 def _intersection(a: Range, b: Range | None) -> Range | None:

@@ -1,15 +1,13 @@
-"""Which whole numbers an expression can be: intervals, from those of the names in it.
+"""Intervals of whole numbers, and what operators make of them.
 
-u32 arithmetic wraps around. An interval that would leave 0 … 2³² - 1 is unknown (None), so that
-nothing is proven from it.
+Arithmetic wraps around: an interval that would leave the numbers of its type is unknown (None), so
+that nothing is proven from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-
-from wgcc.kernel.tree import Binary, Call, Expr, Literal, Member, Name, Unary
 
 LIMIT = 1 << 32
 
@@ -30,78 +28,15 @@ def single(value: int) -> Range:
     return Range(value, value)
 
 
-# A member of a vector is known by its text: `id.x`.
-Ranges = Mapping[str, Range]
-
-
-def range_of(expr: Expr, ranges: Ranges) -> Range | None:
-    match expr:
-        case Literal(value, kind) if kind in ("int", "u32"):
-            return single(int(value))
-        case Name(name):
-            return ranges.get(name)
-        case Member(Name(name), field):
-            return ranges.get(f"{name}.{field}")
-        case Binary(op, left, right) if op in _ARITHMETIC:
-            a, b = range_of(left, ranges), range_of(right, ranges)
-            is_known = (a is not None and b is not None) or is_u32(expr, ranges)
-            return arithmetic(op, a, b) if is_known else None
-        case Call("min" | "max" as name, (left, right)):
-            a, b = range_of(left, ranges), range_of(right, ranges)
-            return _extreme(name, a, b) if (a and b) or is_u32(expr, ranges) else None
-        case Call("select", (no, yes, condition)):
-            return _select(range_of(no, ranges), range_of(yes, ranges), truth_of(condition, ranges))
-        case Call("u32", (operand,)):
-            return range_of(operand, ranges)
-    return None
-
-
-def is_u32(expr: Expr, ranges: Ranges) -> bool:
-    """Is it certain that no number here is negative? Names with a range are u32."""
-    match expr:
-        case Literal(_, kind):
-            return kind == "u32"
-        case Name(name):
-            return name in ranges
-        case Member(Name(name), field):
-            return f"{name}.{field}" in ranges
-        case Binary("<<" | ">>", left, _):
-            return is_u32(left, ranges)
-        case Binary(op, left, right) if op in _ARITHMETIC:
-            return is_u32(left, ranges) or is_u32(right, ranges)
-        case Call("min" | "max" | "select", (left, right, *_)):
-            return is_u32(left, ranges) or is_u32(right, ranges)
-        case Call("u32" | "bitcast<u32>"):
-            return True
-    return False
-
-
-def truth_of(condition: Expr, ranges: Ranges) -> bool | None:
-    """Whether a condition always or never holds; None if that is not known."""
-    match condition:
-        case Literal(value, "bool"):
-            return bool(value)
-        case Unary("!", operand):
-            inner = truth_of(operand, ranges)
-            return None if inner is None else not inner
-        case Binary("&&" | "||" as op, left, right):
-            decisive = op == "||"
-            sides = truth_of(left, ranges), truth_of(right, ranges)
-            return decisive if decisive in sides else None if None in sides else not decisive
-        case Binary(op, left, right) if op in _COMPARISONS:
-            a, b = range_of(left, ranges), range_of(right, ranges)
-            return None if a is None or b is None else truth_of_ranges(op, a, b)
-    return None
-
-
-def truth_of_ranges(op: str, a: Range, b: Range) -> bool | None:
+def compare(op: str, a: Range, b: Range) -> bool | None:
+    """Whether a comparison always or never holds; None if that is not known."""
     return _COMPARISONS[op](a, b)
 
 
-def value_of(expr: Expr, ranges: Ranges) -> int | None:
-    """The number that an expression always is."""
-    found = range_of(expr, ranges)
-    return found.low if found is not None and found.is_single else None
+def extreme(name: str, a: Range, b: Range) -> Range:
+    """The range of `min(a, b)` or `max(a, b)`."""
+    pick = min if name == "min" else max
+    return Range(pick(a.low, b.low), pick(a.high, b.high))
 
 
 def arithmetic(op: str, a: Range | None, b: Range | None, kind: str = "u32") -> Range | None:
@@ -170,22 +105,6 @@ def _xor(a: Range, b: Range) -> Range | None:
 def _shift(compute: Callable[[int, int], int], a: Range, b: Range) -> Range | None:
     """Only the last five bits of a distance count."""
     return _corners(compute, a, b) if b.low >= 0 and b.high < 32 else None
-
-
-def _extreme(name: str, a: Range | None, b: Range | None) -> Range | None:
-    if a is None or b is None:
-        known = a or b
-        return Range(0, known.high) if known is not None and name == "min" else None
-    pick = min if name == "min" else max
-    return Range(pick(a.low, b.low), pick(a.high, b.high))
-
-
-def _select(no: Range | None, yes: Range | None, condition: bool | None) -> Range | None:
-    if condition is not None:
-        return yes if condition else no
-    if no is None or yes is None:
-        return None
-    return Range(min(no.low, yes.low), max(no.high, yes.high))
 
 
 def _order(a: Range, b: Range, strict: bool) -> bool | None:

@@ -5,7 +5,7 @@ twice, which common-subexpression elimination merges.
 
 `unary` and `binary` define pointwise ops from a name, WGSL, the numpy reference and a derivative as
 a formula. They have what such ops share (equal operand types, samples at awkward sizes); the rules
-of each op are in `unary.py`, `activations.py` and `elementwise.py`.
+of each op are in `unary.py` and `elementwise.py`.
 """
 
 from __future__ import annotations

@@ -8,24 +8,59 @@ exp_tail(x; order): (exp(x) - the first `order` terms of its series) / x^order.
 
 Order 0 is exp(x), order 1 (exp(x) - 1) / x, which is 1 at 0: what a linear system that decays with
 rate x gains from a constant input in one step. Every order is smooth at 0.
+
+Activation functions and erf: tanh sigmoid relu elu gelu silu mish softplus, as in PyTorch.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
-from math import factorial
+from math import erf, factorial, pi, sqrt
 
 from wgcc.ir.dtypes import NUMBERS, SIGNED
 from wgcc.ir.graph import DTYPES, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype
-from wgcc.ops.formula import Term, binary, unary
+from wgcc.ops.formula import Term, UnaryDerivative, binary, unary
 from wgcc.ops.registry import Op, Pointwise, Sample, ShapeError
 
 BETWEEN_INTEGERS = [
     Sample([(3,)], {}, at, at, differentiable=False) for at in (-1.5, -0.5, 0.5, 2.5)
 ]
+
+
+NEAR_ZERO = [Sample([(65,)], low=-1e-3, high=1e-3)]
+FAR_AWAY = [Sample([(257,)], low=-1e4, high=1e4)]
+
+
+def transcendental(
+    name: str,
+    derivative: UnaryDerivative,
+    uses: tuple[str, ...] = (),
+    *,
+    low: float = -2.0,
+    high: float = 2.0,
+    samples: Sequence[Sample] = (),
+) -> Op:
+    """A function that Python's math and numpy have, and WGSL as `wg_NAME` in `wgsl/NAME.wgsl`.
+
+    That file calls functions of the files that it `uses`.
+    """
+    in_numpy = re.sub("^a(?=sin|cos|tan)", "arc", name)
+    return unary(
+        name,
+        f"wg_{name}({{0}})",
+        lambda x: getattr(np, in_numpy)(x),
+        derivative,
+        functions=(*uses, name),
+        low=low,
+        high=high,
+        cheap=False,
+        samples=samples,
+        number=getattr(math, name),
+    )
 
 
 def atan2_derivative(g: Term, y: Term, x: Term, angle: Term) -> tuple[Term, Term]:
@@ -69,7 +104,7 @@ def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value |
     return [(Term(b, g) * slope).value]
 
 
-OPS = (
+UNARY_OPS = (
     # dx = -g
     unary("neg", "(-{0})", lambda x: np.negative(x), lambda g, x, y: -g, dtypes=SIGNED),
     # dx = g sign(x), and so 0 at 0
@@ -142,132 +177,38 @@ OPS = (
         number=math.exp,
     ),
     # dx = g (y + 1)
-    unary(
-        "expm1",
-        "wg_expm1({0})",
-        lambda x: np.expm1(x),
-        lambda g, x, y: g * (y + 1),
-        functions=("expm1",),
-        cheap=False,
-        samples=[Sample([(65,)], low=-1e-3, high=1e-3)],
-        number=math.expm1,
-    ),
+    transcendental("expm1", lambda g, x, y: g * (y + 1), samples=NEAR_ZERO),
     # dx = g / x
-    unary(
-        "log",
-        "wg_log({0})",
-        lambda x: np.log(x),
-        lambda g, x, y: g / x,
-        functions=("log",),
-        low=0.1,
-        high=9.0,
-        cheap=False,
-        number=math.log,
-    ),
+    transcendental("log", lambda g, x, y: g / x, low=0.1, high=9.0),
     # dx = g / (1 + x)
-    unary(
-        "log1p",
-        "wg_log1p({0})",
-        lambda x: np.log1p(x),
-        lambda g, x, y: g / (x + 1),
-        functions=("log", "log1p"),
-        low=-0.9,
-        high=9.0,
-        cheap=False,
-        samples=[Sample([(65,)], low=-1e-3, high=1e-3)],
-        number=math.log1p,
+    transcendental(
+        "log1p", lambda g, x, y: g / (x + 1), ("log",), low=-0.9, high=9.0, samples=NEAR_ZERO
     ),
     # dx = g cos x
-    unary(
-        "sin",
-        "wg_sin({0})",
-        lambda x: np.sin(x),
-        lambda g, x, y: g * x.apply("cos"),
-        functions=("turn", "sin"),
-        cheap=False,
-        samples=[Sample([(257,)], low=-1e4, high=1e4)],
-        number=math.sin,
-    ),
+    transcendental("sin", lambda g, x, y: g * x.apply("cos"), ("turn",), samples=FAR_AWAY),
     # dx = -g sin x
-    unary(
-        "cos",
-        "wg_cos({0})",
-        lambda x: np.cos(x),
-        lambda g, x, y: -(g * x.apply("sin")),
-        functions=("turn", "cos"),
-        cheap=False,
-        samples=[Sample([(257,)], low=-1e4, high=1e4)],
-        number=math.cos,
-    ),
+    transcendental("cos", lambda g, x, y: -(g * x.apply("sin")), ("turn",), samples=FAR_AWAY),
     unary("stop_grad", "{0}", lambda x: x, dtypes=DTYPES, identity=True),
     # dx = g (1 + y²)
-    unary(
-        "tan",
-        "wg_tan({0})",
-        lambda x: np.tan(x),
-        lambda g, x, y: g * (y.square() + 1),
-        functions=("turn", "tan"),
-        low=-1.2,
-        high=1.2,
-        cheap=False,
-        number=math.tan,
-    ),
+    transcendental("tan", lambda g, x, y: g * (y.square() + 1), ("turn",), low=-1.2, high=1.2),
     # dx = g / √(1 - x²)
-    unary(
-        "asin",
-        "wg_asin({0})",
-        lambda x: np.arcsin(x),
-        lambda g, x, y: g * (1 - x.square()).apply("rsqrt"),
-        functions=("asin",),
-        low=-0.95,
-        high=0.95,
-        cheap=False,
-        number=math.asin,
+    transcendental(
+        "asin", lambda g, x, y: g * (1 - x.square()).apply("rsqrt"), low=-0.95, high=0.95
     ),
     # dx = -g / √(1 - x²)
-    unary(
+    transcendental(
         "acos",
-        "wg_acos({0})",
-        lambda x: np.arccos(x),
         lambda g, x, y: -(g * (1 - x.square()).apply("rsqrt")),
-        functions=("asin", "acos"),
+        ("asin",),
         low=-0.95,
         high=0.95,
-        cheap=False,
-        number=math.acos,
     ),
     # dx = g / (1 + x²)
-    unary(
-        "atan",
-        "wg_atan({0})",
-        lambda x: np.arctan(x),
-        lambda g, x, y: g / (x.square() + 1),
-        functions=("atan",),
-        cheap=False,
-        samples=[Sample([(257,)], low=-1e4, high=1e4)],
-        number=math.atan,
-    ),
+    transcendental("atan", lambda g, x, y: g / (x.square() + 1), samples=FAR_AWAY),
     # dx = g cosh x
-    unary(
-        "sinh",
-        "wg_sinh({0})",
-        lambda x: np.sinh(x),
-        lambda g, x, y: g * x.apply("cosh"),
-        functions=("expm1", "sinh"),
-        cheap=False,
-        samples=[Sample([(65,)], low=-1e-3, high=1e-3)],
-        number=math.sinh,
-    ),
+    transcendental("sinh", lambda g, x, y: g * x.apply("cosh"), ("expm1",), samples=NEAR_ZERO),
     # dx = g sinh x
-    unary(
-        "cosh",
-        "wg_cosh({0})",
-        lambda x: np.cosh(x),
-        lambda g, x, y: g * x.apply("sinh"),
-        functions=("cosh",),
-        cheap=False,
-        number=math.cosh,
-    ),
+    transcendental("cosh", lambda g, x, y: g * x.apply("sinh")),
     binary(
         "atan2",
         "wg_atan2({0}, {1})",
@@ -289,3 +230,145 @@ OPS = (
         ],
     ),
 )
+
+
+# Large enough that a careless use of exp would overflow.
+WIDE = [Sample([(257,)], low=-30.0, high=30.0, differentiable=False)]
+
+
+def gelu_derivative(g: Term, x: Term, y: Term) -> Term:
+    # dx = g (Φ(x) + x φ(x)), φ the normal density and Φ its integral
+    cdf = ((x * sqrt(0.5)).apply("erf") + 1) * 0.5
+    density = (x.square() * -0.5).exp() * (1 / sqrt(2 * pi))
+    return g * (cdf + x * density)
+
+
+def elu_derivative(g: Term, x: Term, y: Term) -> Term:
+    # The exponential of a large x that is not used would be infinite, and 0 times it NaN.
+    return x.exceeds(0).choose(g, g * x.apply("minimum", x.like(0)).exp())
+
+
+def silu_derivative(g: Term, x: Term, y: Term) -> Term:
+    # dx = g s (1 + x (1 - s)), s = sigmoid(x)
+    s = x.apply("sigmoid")
+    return g * (s * (x * (1 - s) + 1))
+
+
+def mish_derivative(g: Term, x: Term, y: Term) -> Term:
+    # dx = g (t + x s (1 - t²)), t = tanh(softplus(x)), s = sigmoid(x)
+    t = x.apply("softplus").apply("tanh")
+    return g * (t + x * (x.apply("sigmoid") * (1 - t.square())))
+
+
+def mish_number(x: float) -> float:
+    return x * math.tanh(softplus_number(x))
+
+
+def erf_array(x: Array) -> Array:
+    """numpy has no erf; the standard library's is exact and fast enough for tests."""
+    return np.asarray(np.vectorize(erf, otypes=[float])(x), x.dtype)
+
+
+def elu_array(x: Array) -> Array:
+    return np.asarray(np.where(x > 0, x, np.expm1(np.minimum(x, 0))))
+
+
+def sigmoid_array(x: Array) -> Array:
+    return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))
+
+
+def sigmoid_number(x: float) -> float:
+    return 0.5 * (1.0 + math.tanh(0.5 * x))
+
+
+def softplus_number(x: float) -> float:
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+ACTIVATIONS_OPS = (
+    # dx = g (1 - y²)
+    transcendental("tanh", lambda g, x, y: g * (1 - y.square()), samples=WIDE),
+    # dx = g y (1 - y)
+    unary(
+        "sigmoid",
+        "wg_sigmoid({0})",
+        sigmoid_array,
+        lambda g, x, y: g * (y * (1 - y)),
+        functions=("sigmoid",),
+        cheap=False,
+        samples=WIDE,
+        number=sigmoid_number,
+    ),
+    # dx = g where y > 0, so 0 at 0
+    unary(
+        "relu",
+        "wg_relu({0})",
+        lambda x: np.maximum(x, 0),
+        lambda g, x, y: y.exceeds(0).choose(g, 0),
+        functions=("relu",),
+        number=lambda x: max(x, 0.0),
+    ),
+    # dx = g where x > 0, else g exp(x)
+    unary(
+        "elu",
+        "wg_elu({0})",
+        elu_array,
+        elu_derivative,
+        functions=("elu", "expm1"),
+        cheap=False,
+        samples=WIDE,
+    ),
+    unary(
+        "gelu",
+        "wg_gelu({0})",
+        lambda x: 0.5 * x * (1 + erf_array(x * sqrt(0.5))),
+        gelu_derivative,
+        functions=("erf", "gelu"),
+        cheap=False,
+        samples=WIDE,
+    ),
+    unary(
+        "silu",
+        "({0} * {sigmoid})",
+        lambda x: x * sigmoid_array(x),
+        silu_derivative,
+        part="sigmoid",
+        cheap=False,
+        samples=WIDE,
+        number=lambda x: x * sigmoid_number(x),
+    ),
+    unary(
+        "mish",
+        "({0} * wg_tanh(wg_softplus({0})))",
+        lambda x: x * np.tanh(np.logaddexp(0, x)),
+        mish_derivative,
+        functions=("log", "log1p", "softplus", "tanh"),
+        cheap=False,
+        samples=WIDE,
+        number=mish_number,
+    ),
+    # dx = g sigmoid(x)
+    unary(
+        "softplus",
+        "wg_softplus({0})",
+        lambda x: np.logaddexp(0, x),
+        lambda g, x, y: g * x.apply("sigmoid"),
+        functions=("log", "log1p", "softplus"),
+        cheap=False,
+        samples=WIDE,
+        number=softplus_number,
+    ),
+    # dx = g 2/√π exp(-x²)
+    unary(
+        "erf",
+        "wg_erf({0})",
+        erf_array,
+        lambda g, x, y: g * ((-x.square()).exp() * (2 / sqrt(pi))),
+        functions=("erf",),
+        cheap=False,
+        samples=WIDE,
+        number=math.erf,
+    ),
+)
+
+OPS = (*UNARY_OPS, *ACTIVATIONS_OPS)

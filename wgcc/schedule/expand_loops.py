@@ -31,7 +31,7 @@ from wgcc.schedule.fuse.group import REPEAT, Group
 from wgcc.schedule.fuse.materialise import Reason
 from wgcc.schedule.kernel import WORD, Place
 from wgcc.schedule.layout import Layout
-from wgcc.schedule.memory.order import Memory, best_order
+from wgcc.schedule.memory.order import TemporaryMemory, best_order
 from wgcc.schedule.memory.slots import LARGE, is_narrow
 from wgcc.schedule.memory.write_plan import plan_writes
 
@@ -171,7 +171,7 @@ class _Expander:
         for name, carry in write_plan.in_place.items():
             self.found.same_place[name] = self.found.same_place[carry]
         fixed = frozenset((*write_plan.in_place, *(v.name for v in body.results)))
-        own = best_order(write_plan.order, Memory(fused, fixed))[0]
+        own = best_order(write_plan.order, TemporaryMemory(fused, fixed))[0]
         self._merge(body, fused)
         start, step = self._counter_groups(loop)
         self.found.order.append(start)

@@ -30,7 +30,7 @@ from wgcc.schedule.fuse.fuse import fuse
 from wgcc.schedule.fuse.group import FLAT, REPEAT, Group
 from wgcc.schedule.kernel import Exchange
 from wgcc.schedule.layout import Layout, arena_places, constant_places, holds_gradients
-from wgcc.schedule.memory.order import Memory, best_order, unfuse
+from wgcc.schedule.memory.order import TemporaryMemory, best_order, unfuse
 from wgcc.schedule.memory.reuse import take_from_arenas
 from wgcc.schedule.memory.slots import Life, Slots, io_places, lives_of, own_place, values_in_f16
 from wgcc.schedule.memory.write_plan import keep_old, plan_writes
@@ -130,7 +130,7 @@ def place_values(plan: EntryPlan, shared: Shared) -> EntryPlan:
 
 def order_groups(plan: EntryPlan, shared: Shared) -> EntryPlan:
     """The order that keeps least in memory."""
-    memory = Memory(plan.kernels, frozenset(plan.places))
+    memory = TemporaryMemory(plan.kernels, frozenset(plan.places))
     return replace(plan, order=tuple(best_order(list(plan.order), memory)[0]))
 
 
@@ -177,7 +177,7 @@ def find_live_ranges(plan: EntryPlan, shared: Shared) -> EntryPlan:
 def assign_slots(plan: EntryPlan, shared: Shared) -> EntryPlan:
     """Temporaries share buffers, and the places of gradients that are written later."""
     assert plan.expanded is not None
-    memory = Memory(plan.expanded.fused, frozenset(plan.places))
+    memory = TemporaryMemory(plan.expanded.fused, frozenset(plan.places))
     packs = plan.expanded.packs
     inits = {final.name: init for s in plan.loops for init, final in s.loop.carried}
 

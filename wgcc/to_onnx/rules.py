@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TypeAlias
 
-from wgcc.exporting.op_table import EXPRESSIONS, REDUCTIONS
+from wgcc.exporting.op_table import ALONG, EXPRESSIONS, REDUCTIONS
 from wgcc.ir.dtypes import FLOATS, INTEGERS, SIGNED
 from wgcc.ir.graph import Node, Value
 from wgcc.lazy_numpy import Array, np
@@ -61,12 +61,13 @@ def truth(kind: str) -> Rule:
 
 
 def along(kind: str) -> Rule:
-    return lambda call: call.to.node(kind, call.x, axis=call.attr("axis"), name=call.name)
+    """Positions are whole numbers of 64 bits in ONNX."""
 
-
-def arg(kind: str) -> Rule:
     def rule(call: Call) -> str:
-        found = call.to.node(kind, call.x, axis=call.attr("axis"), keepdims=0)
+        axis = call.attr("axis")
+        if call.out.dtype != "i32":
+            return call.to.node(kind, call.x, axis=axis, name=call.name)
+        found = call.to.node(kind, call.x, axis=axis, keepdims=0)
         return call.to.node("Cast", found, to=ELEMENTS["i32"], name=call.name)
 
     return rule
@@ -134,7 +135,7 @@ def unslice(call: Call) -> str:
 
 
 def where(call: Call) -> str:
-    """Of bools, which not all programs choose between, by `And` and `Or`."""
+    """Not all programs choose between bools, so these are combined by `And` and `Or`."""
     condition, a, b = call.inputs
     if call.out.dtype != "bool":
         return call.to.node("Where", condition, a, b, name=call.name)
@@ -336,16 +337,13 @@ OWN = (
 )  # fmt: skip
 RULES: dict[str, Rule] = {
     **{op: composed(forms.onnx) for op, forms in EXPRESSIONS.items() if forms.onnx},
+    **{op: along(forms.onnx) for op, forms in ALONG.items() if forms.onnx},
     **{op: reduction(forms.onnx) for op, forms in REDUCTIONS.items() if forms.onnx},
     **{rule.__name__: rule for rule in OWN},
     **dict.fromkeys(("const", "not_finite", "literal", "iota"), constant),
     **dict.fromkeys(("patches", "unpatches"), moved),
     "any": truth("ReduceMax"),
     "all": truth("ReduceMin"),
-    "softmax": along("Softmax"),
-    "log_softmax": along("LogSoftmax"),
-    "argmax": arg("ArgMax"),
-    "argmin": arg("ArgMin"),
     "slice": slice_,
     "resize_back": resize,
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from wgcc.exporting.compositions import window_places
-from wgcc.exporting.op_table import EXPRESSIONS, REDUCTIONS
+from wgcc.exporting.op_table import ALONG, EXPRESSIONS, REDUCTIONS
 from wgcc.ir.dtypes import DTYPE_TABLE, FLOATS
 from wgcc.ir.graph import Node
 from wgcc.lazy_numpy import np
@@ -259,16 +259,12 @@ def has_rule(node: Node) -> bool:
 
 RULES: dict[str, Rule] = {
     **{op: always(forms.torch) for op, forms in EXPRESSIONS.items() if forms.torch},
+    **{op: along(forms.torch) for op, forms in ALONG.items()},
     **{op: reduction(forms.torch) for op, forms in REDUCTIONS.items() if forms.torch},
     "prod": product,
     "any": whole_truth("any"),
     "all": whole_truth("all"),
     "var": lambda node: f"torch.var({{0}}, {listed(node.attrs['axes'])}, correction=0)",
-    "softmax": along("F.softmax({0}, AXIS)"),
-    "log_softmax": along("F.log_softmax({0}, AXIS)"),
-    "argmax": along("{0}.argmax(AXIS).int()"),
-    "argmin": along("{0}.argmin(AXIS).int()"),
-    "cumsum": along("torch.cumsum({0}, AXIS)"),
     "take_along": take_along,
     "argsort": lambda node: (
         f"torch.argsort({{0}}, dim={node.attrs['axis']}, "

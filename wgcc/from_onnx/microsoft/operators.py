@@ -62,17 +62,17 @@ def fused_gemm(body: Body) -> list[str]:
     inputs = [body.optional(place) for place in range(len(body.operands))]
     names = ("activation_alpha", "activation_beta", "activation_gamma")
     numbers = [float(body.attributes[name]) for name in names if name in body.attributes]
-    return [_activated(body, body.add("Gemm", *inputs, **given), numbers)]
+    return [_activation(body, body.add("Gemm", *inputs, **given), numbers)]
 
 
 def fused_conv(body: Body) -> list[str]:
     given = {name: body.attributes[name] for name in CONV if name in body.attributes}
     y = body.add("Conv", body.input(0), body.input(1), body.optional(2), **given)
     y = body.add("Add", y, body.input(3)) if body.has(3) else y
-    return [_activated(body, y, list(body.attribute("activation_params", [])))]
+    return [_activation(body, y, list(body.attribute("activation_params", [])))]
 
 
-def _activated(body: Body, x: str, numbers: list[float]) -> str:
+def _activation(body: Body, x: str, numbers: list[float]) -> str:
     kind = body.attribute("activation", "")
     if not kind:
         return x
@@ -91,7 +91,7 @@ def _activated(body: Body, x: str, numbers: list[float]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class AttentionSizes:
     rows: int
     queries: int
     keys: int
@@ -111,8 +111,8 @@ def attention(body: Body) -> list[str]:
     joined = body.add("MatMul", body.input(0), body.input(1))
     joined = body.add("Add", joined, body.input(2)) if body.has(2) else joined
     parts = body.add("Split", joined, body.whole(*widths), outputs=3, axis=-1)
-    sizes = Sizes(rows, length, length, int(body.attribute("num_heads")), widths[0])
-    return [_attended(body, parts, sizes, widths[2], mask=3, bias=5)]
+    sizes = AttentionSizes(rows, length, length, int(body.attribute("num_heads")), widths[0])
+    return [_attend(body, parts, sizes, widths[2], mask=3, bias=5)]
 
 
 def multi_head_attention(body: Body) -> list[str]:
@@ -125,11 +125,13 @@ def multi_head_attention(body: Body) -> list[str]:
     if body.has(3):
         biases = body.add("Split", body.input(3), body.whole(width, width, out), outputs=3)
         parts = [body.add("Add", x, b) for x, b in zip(parts, biases, strict=True)]
-    sizes = Sizes(rows, queries, keys, int(body.attribute("num_heads")), width)
-    return [_attended(body, parts, sizes, out, mask=4, bias=5)]
+    sizes = AttentionSizes(rows, queries, keys, int(body.attribute("num_heads")), width)
+    return [_attend(body, parts, sizes, out, mask=4, bias=5)]
 
 
-def _attended(body: Body, parts: list[str], sizes: Sizes, out: int, mask: int, bias: int) -> str:
+def _attend(
+    body: Body, parts: list[str], sizes: AttentionSizes, out: int, mask: int, bias: int
+) -> str:
     rows, heads = sizes.rows, sizes.heads
     q = _heads(body, parts[0], rows, sizes.queries, heads, sizes.width)
     k = _heads(body, parts[1], rows, sizes.keys, heads, sizes.width)
@@ -154,7 +156,7 @@ def _heads(body: Body, x: str, rows: int, length: int, heads: int, width: int) -
     return y
 
 
-def _mask(body: Body, place: int, sizes: Sizes) -> str:
+def _mask(body: Body, place: int, sizes: AttentionSizes) -> str:
     """What is added to scores: the mask has 1 for keys that are seen, or lengths of rows."""
     shape = body.shape(place)
     shown = {

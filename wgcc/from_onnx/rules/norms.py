@@ -164,7 +164,7 @@ def rms_norm(op: Op) -> Operand:
 
 
 def batch_norm(op: Op) -> Operand | list[Operand | None]:
-    """With its stored statistics: a factor and a shift for each channel."""
+    """Stored statistics make it a factor and a shift for each channel."""
     if op.attribute("training_mode", 0):
         return _by_batch(op)
     if len(op.types) > 1:
@@ -182,7 +182,7 @@ def batch_norm(op: Op) -> Operand | list[Operand | None]:
 
 
 def _by_batch(op: Op) -> list[Operand | None]:
-    """With the batch's own statistics, as while training; others are new averages of them."""
+    """The batch's own statistics are used, as while training; others are new averages of them."""
     x = op.operand(0)
     order = channels_last_order(len(x.shape)) if len(x.shape) > 2 else None
     x = op.ordered(x, order)

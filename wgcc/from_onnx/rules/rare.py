@@ -76,7 +76,7 @@ def _axis(op: Op, rank: int) -> int:
 
 
 def transformed(op: Op, x: Operand, cosines: Array, sines: Array) -> Value:
-    """Of [.., n, 1] real or [.., n, 2] complex numbers, along the axis before the last."""
+    """Transforms [.., n, 1] real or [.., n, 2] complex numbers along the axis before the last."""
     c, s = op.parameter_of(cosines, "cosines"), op.parameter_of(sines, "sines")
     lead, parts = x.shape[:-2], x.shape[-1]
     count = cosines.shape[1]
@@ -305,7 +305,7 @@ def number(op: Op, name: str, default: float = 0.0) -> float:
 
 
 def gradient(op: Op, x: Operand, g: Operand) -> Operand:
-    """With that of the norm."""
+    """The gradient, with that of the norm."""
     return op.emit("{2} * {0} + {1}", x, g, number(op, "norm_coefficient"), name="g")
 
 

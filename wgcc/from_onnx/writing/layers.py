@@ -260,7 +260,7 @@ class BlockWriter:
         return [bind([result], start), loop]
 
     def _remarked(self, statement: ast.Bind, nodes: Sequence[str]) -> ast.Bind:
-        """With the names that the nodes have in the ONNX file."""
+        """The statement gets the names that its nodes have in the ONNX file."""
         if remark := ", ".join(node.rpartition("/")[2] for node in nodes):
             self.model.remarks[statement] = remark
         return statement

@@ -170,7 +170,7 @@ def _trained_members(
     kind: LayerType,
     model: ModelWriter,
 ) -> list[Any]:
-    """With `forward`, which all entries call."""
+    """All members, among them `forward`, which all entries call."""
     found = list(places(root, kind, model))
     count = len(entries.outputs)
     ports = Ports(entries.ports(True), trained.place if count > 1 else None)

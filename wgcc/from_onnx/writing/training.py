@@ -1,4 +1,4 @@
-"""What makes an imported model trainable: an optimizer, `entry train`, low-rank corrections."""
+"""Makes an imported model trainable: an optimizer, `entry train`, low-rank corrections."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def _is_by_element(node: Node) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class TemporaryMemory:
     """What running groups costs. `fixed` are the values that have a place of their own."""
 
     fused: Fused
@@ -188,13 +188,13 @@ class Footprint:
         return max(self.words, default=0)
 
 
-def best_order(groups: list[Group], memory: Memory) -> tuple[list[Group], int]:
+def best_order(groups: list[Group], memory: TemporaryMemory) -> tuple[list[Group], int]:
     """The better of two orders and its peak; `groups` are in an order that works."""
     best = min(footprints(groups, memory), key=lambda found: found.peak)
     return best.order, best.peak
 
 
-def footprints(groups: list[Group], memory: Memory) -> list[Footprint]:
+def footprints(groups: list[Group], memory: TemporaryMemory) -> list[Footprint]:
     """Of the two orders that are tried."""
     values = {n: v for n, v in memory.temporaries(groups).items() if v.type.size > 1}
     return [_footprint(o, values, memory) for o in (groups, _by_memory(groups, values))]
@@ -251,7 +251,9 @@ class _Growth:
         return reader
 
 
-def _footprint(order: list[Group], values: Mapping[str, Value], memory: Memory) -> Footprint:
+def _footprint(
+    order: list[Group], values: Mapping[str, Value], memory: TemporaryMemory
+) -> Footprint:
     last = {name: i for i, group in enumerate(order) for name in group.reads}
     held, words = 0, []
     lives: dict[str, tuple[int, int]] = {}
@@ -265,7 +267,7 @@ def _footprint(order: list[Group], values: Mapping[str, Value], memory: Memory) 
     return Footprint(order, words, lives)
 
 
-def _replaced(made: list[Value], gone: list[Value], group: Group, memory: Memory) -> int:
+def _replaced(made: list[Value], gone: list[Value], group: Group, memory: TemporaryMemory) -> int:
     """How many words are stored over what is not needed any more."""
     free, words = list(gone), 0
     for new in made:
@@ -284,8 +286,8 @@ MOST = 4
 
 
 def unfuse(fused: Fused, fixed: frozenset[str]) -> Fused:
-    """The groups with up to `MOST` results in kernels of their own; `fixed` as in `Memory`."""
-    memory, groups = Memory(fused, fixed), fused.groups
+    """The groups with up to `MOST` results in kernels of their own."""
+    memory, groups = TemporaryMemory(fused, fixed), fused.groups
     for _ in range(MOST):
         found = footprints(groups, memory)
         peak = min(footprint.peak for footprint in found)
