@@ -62,7 +62,7 @@ def device_like(adapter: str) -> Device:
 
 
 class Work(Protocol):
-    """What one dispatch does, all workgroups together; instructions are those of subgroups."""
+    """The work of one dispatch, all workgroups together; instructions are those of subgroups."""
 
     @property
     def workgroups(self) -> int: ...

@@ -16,8 +16,8 @@ from wgcc.access.values import (
     Reference,
     Value,
     cast,
+    integers_of,
     is_varying,
-    known,
     reference,
     unknown,
     variables_of,
@@ -54,7 +54,7 @@ _BARRIERS = {"workgroupBarrier", "storageBarrier"}
 class Counts:
     """Instructions of all subgroups together: multiply-adds, other floats, integers.
 
-    `barriers`: of all workgroups together.
+    `barriers` are those of all workgroups together.
     """
 
     fma: float = 0.0
@@ -109,14 +109,14 @@ class Machine:
 
     @property
     def subgroups(self) -> int:
-        """Those with an active lane, if 32 lanes are one."""
+        """How many subgroups of 32 lanes have an active lane."""
         if self._counted[0] is not self.mask:
             rows = np.pad(self.mask, (0, -self.lanes % 32)).reshape(-1, 32)
             self._counted = (self.mask, int(rows.any(axis=1).sum()))
         return self._counted[1]
 
     def length_of(self, kind: str) -> int:
-        """Of an array type; the text may name constants."""
+        """The length of an array type, whose text may name constants; 1 for other types."""
         if not kind.startswith("array<"):
             return 1
         return int(self.value(parse_expression(kind[:-1].rsplit(",", 1)[1].strip())))
@@ -135,9 +135,9 @@ class Machine:
                 return self._binary(expr, op, self.value(left), self.value(right))
             case Call(name, args):
                 return self._call(expr, name, args)
-        found = reference(expr, self._variables, self.value)
-        if found is not None:
-            return self.load(expr, found)
+        place = reference(expr, self._variables, self.value)
+        if place is not None:
+            return self.load(expr, place)
         return self._part(expr)
 
     def _part(self, expr: Expr) -> Value:
@@ -159,33 +159,33 @@ class Machine:
         if local is not None:
             return local
         if name in self._variables:
-            found = reference(expr, self._variables, self.value)
-            assert found is not None
-            return self._kept.get(name, self.load(expr, found))
+            place = reference(expr, self._variables, self.value)
+            assert place is not None
+            return self._kept.get(name, self.load(expr, place))
         return self.constants[name]
 
-    def load(self, expr: Expr, found: Reference) -> Value:
-        self._touch(expr, found, is_store=False)
-        return unknown(found)
+    def load(self, expr: Expr, place: Reference) -> Value:
+        self._touch(expr, place, is_store=False)
+        return unknown(place)
 
     def store(self, expr: Expr, value: Value) -> None:
-        found = reference(expr, self._variables, self.value)
-        assert found is not None, expr
-        self._touch(expr, found, is_store=True)
+        place = reference(expr, self._variables, self.value)
+        assert place is not None, expr
+        self._touch(expr, place, is_store=True)
         if isinstance(expr, Name):
             self._kept[expr.name] = value
 
-    def _touch(self, expr: Expr, found: Reference, is_store: bool) -> None:
-        space, name = found.variable.space, found.variable.name
+    def _touch(self, expr: Expr, place: Reference, is_store: bool) -> None:
+        space, name = place.variable.space, place.variable.name
         if space in ("uniform", "private"):
             return
-        addresses = np.broadcast_to(found.address, (self.lanes,))
+        addresses = np.broadcast_to(place.address, (self.lanes,))
         key = id(expr) * 2 + is_store
         if space == "workgroup":
             shared = self.traffic.shared.setdefault(key, SharedSite(name, is_store))
-            self.traffic.share(shared, addresses, found.size, self.mask, self.weight)
+            self.traffic.share(shared, addresses, place.size, self.mask, self.weight)
         else:
-            site = self.traffic.sites.setdefault(key, Site(name, is_store, found.size))
+            site = self.traffic.sites.setdefault(key, Site(name, is_store, place.size))
             self.traffic.touch(site, addresses, self.mask, self.weight)
 
     def _count(self, expr: Expr, value: Value, fma: bool = False, slow: bool = False) -> Value:
@@ -218,7 +218,7 @@ class Machine:
             return tuple(self._unary(op, part) for part in value)
         if value is FLOAT or value is MAYBE:
             return value
-        value = known(value)
+        value = integers_of(value)
         if op == "!":
             return np.logical_not(value)
         return np.invert(value) if op == "~" else np.negative(value)
@@ -228,9 +228,9 @@ class Machine:
             size = len(left if isinstance(left, tuple) else right)
             pairs = zip(_spread(left, size), _spread(right, size), strict=True)
             return tuple(self._binary(expr, op, a, b) for a, b in pairs)
-        found = _operated(op, left, right)
+        outcome = _operate(op, left, right)
         # A product that is added at once is one instruction.
-        return found if op == "+" and _is_product(expr) else self._count(expr, found)
+        return outcome if op == "+" and _is_product(expr) else self._count(expr, outcome)
 
     def _call(self, expr: Expr, name: str, args: tuple[Expr, ...]) -> Value:
         function = self.module.functions.get(name)
@@ -250,17 +250,17 @@ class Machine:
             fields = self.module.structs[name].fields
             return {field: value for (field, _), value in zip(fields, values, strict=True)}
         if name.startswith(("vec", "array<")):
-            return self._constructed(name, values)
+            return self._construct(name, values)
         if name.startswith("bitcast<") or name in (*LANE_TYPES, "f32", F16):
-            return self._converted(name.removeprefix("bitcast<").rstrip(">"), values)
-        found = _built_in(name, values, self.lanes)
+            return self._convert(name.removeprefix("bitcast<").rstrip(">"), values)
+        outcome = _built_in(name, values, self.lanes)
         if name == "dot":
             self.counts.fma += self.subgroups * self.weight * (len(values[0]) - 1)
         return self._count(
-            expr, found, fma=name in ("fma", "dot"), slow=_SLOW.fullmatch(name) is not None
+            expr, outcome, fma=name in ("fma", "dot"), slow=_SLOW.fullmatch(name) is not None
         )
 
-    def _constructed(self, kind: str, values: list[Value]) -> Value:
+    def _construct(self, kind: str, values: list[Value]) -> Value:
         if kind.startswith("array<"):
             return list(values) or zero_of(kind, self.length_of(kind))
         size, inner = int(kind[3]), kind[5:-1] or "f32"
@@ -268,12 +268,12 @@ class Machine:
         if not flat:
             return zero_of(f"vec{size}<{inner}>")
         flat = flat * size if len(flat) == 1 else flat
-        return tuple(self._converted(inner, [part]) for part in flat)
+        return tuple(self._convert(inner, [part]) for part in flat)
 
-    def _converted(self, kind: str, values: list[Value]) -> Value:
+    def _convert(self, kind: str, values: list[Value]) -> Value:
         value = values[0] if values else 0
         if isinstance(value, tuple):
-            return tuple(self._converted(kind[5:-1] or kind, [part]) for part in value)
+            return tuple(self._convert(kind[5:-1] or kind, [part]) for part in value)
         if kind in FLOATS:
             return FLOAT
         if value is FLOAT or value is MAYBE:
@@ -299,7 +299,7 @@ def _is_product(expr: Expr) -> bool:
     )
 
 
-def _operated(op: str, left: Value, right: Value) -> Value:
+def _operate(op: str, left: Value, right: Value) -> Value:
     if op in ("&&", "||") and (left is MAYBE or right is MAYBE):
         other = right if left is MAYBE else left
         return MAYBE if op == "||" else other
@@ -309,7 +309,7 @@ def _operated(op: str, left: Value, right: Value) -> Value:
         return MAYBE
     if unknown:
         return FLOAT
-    a, b = _same_kind(known(left), known(right))
+    a, b = _same_kind(integers_of(left), integers_of(right))
     if op in ("<<", ">>"):
         b = np.asarray(b).astype(np.uint32)[()]
         b = np.asarray(b).astype(getattr(a, "dtype", np.int64))[()]
@@ -343,17 +343,17 @@ def _built_in(name: str, values: list[Value], lanes: int) -> Value:
         parts = zip(*(_spread(value, size) for value in values), strict=True)
         return tuple(_built_in(name, list(part), lanes) for part in parts)
     if name == "select":
-        return _selected(*values)
+        return _select(*values)
     if FLOAT in [v for v in values if v is FLOAT]:
         return FLOAT
     if name in ("min", "max", "clamp"):
-        return _bounded(name, values)
+        return _bound(name, values)
     if name == "abs":
-        return np.abs(known(values[0]))
+        return np.abs(integers_of(values[0]))
     return Ids(np.arange(lanes) * 7919)
 
 
-def _selected(no: Value, yes: Value, condition: Value) -> Value:
+def _select(no: Value, yes: Value, condition: Value) -> Value:
     if condition is MAYBE or yes is FLOAT or no is FLOAT:
         return yes
     if isinstance(yes, Ids) or isinstance(no, Ids):
@@ -364,11 +364,11 @@ def _selected(no: Value, yes: Value, condition: Value) -> Value:
     return np.asarray(np.where(condition, b, a), getattr(b, "dtype", bool))[()]
 
 
-def _bounded(name: str, values: list[Value]) -> Value:
+def _bound(name: str, values: list[Value]) -> Value:
     first, *limits = values
     if isinstance(first, Ids):
-        return first if name == "max" else first.below(int(np.max(known(limits[-1]))) + 1)
+        return first if name == "max" else first.below(int(np.max(integers_of(limits[-1]))) + 1)
     if name == "clamp":
-        return _bounded("min", [_bounded("max", [first, limits[0]]), limits[1]])
-    a, b = _same_kind(first, known(limits[0]))
+        return _bound("min", [_bound("max", [first, limits[0]]), limits[1]])
+    a, b = _same_kind(first, integers_of(limits[0]))
     return np.minimum(a, b) if name == "min" else np.maximum(a, b)

@@ -1,4 +1,4 @@
-"""What one dispatch of a kernel does to a GPU: its text and its grid say it.
+"""Models what one dispatch of a kernel does to a GPU, from its text and its grid.
 
 Registers of a thread are the words of all variables that are alive at once: from the declaration to
 the last use, or to the end of a loop that uses but does not declare one. Temporaries inside an
@@ -231,7 +231,7 @@ def access_of(text: str, grid: Size, flops: int = 0, bound: Sequence[int] = ()) 
     module = parse_module(text)
     size = workgroup_size(module)
     machine = Machine(module, prod(size))
-    groups = _sampled(grid)
+    groups = _sample_groups(grid)
     for group, weight in groups.items():
         machine.weight = weight
         run_workgroup(machine, size, group)
@@ -266,8 +266,8 @@ def workgroup_size(module: Module) -> Size:
     return x, y, z
 
 
-def _sampled(grid: Size) -> dict[Size, float]:
-    """The first, the last and one in the middle, which stands for all others."""
+def _sample_groups(grid: Size) -> dict[Size, float]:
+    """The first workgroup, the last and one in the middle, which stands for all others."""
     count = prod(grid)
     numbers = {0: 1.0, count // 2: max(count - 2.0, 1.0), count - 1: 1.0}
     total = sum(numbers.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wgcc.access.expressions import Frame, Machine
-from wgcc.access.values import FLOAT, MAYBE, Ids, Value, chosen, known, words, zero_of
+from wgcc.access.values import FLOAT, MAYBE, Ids, Value, choose, integers_of, words, zero_of
 from wgcc.kernel.tree import (
     Assign,
     Element,
@@ -44,14 +44,14 @@ def run_workgroup(machine: Machine, size: tuple[int, ...], group: tuple[int, int
         "@subgroup_invocation_id": index % np.uint32(32),
     }
     machine.mask = np.ones(machine.lanes, bool)
-    machine.call = lambda function, values: _called(machine, function, values)
+    machine.call = lambda function, values: _call(machine, function, values)
     machine.start()
     main = machine.module.functions["main"]
     with np.errstate(all="ignore"):
-        _called(machine, main, [builtins[kind] for _, kind in main.params])
+        _call(machine, main, [builtins[kind] for _, kind in main.params])
 
 
-def _called(machine: Machine, function: FunctionDef, values: list[Value]) -> Value:
+def _call(machine: Machine, function: FunctionDef, values: list[Value]) -> Value:
     outer, mask = getattr(machine, "frame", None), machine.mask
     names = (name for name, _ in function.params)
     scope = dict(zip(names, values, strict=True))
@@ -84,8 +84,8 @@ def _statement(machine: Machine, statement: Statement) -> None:
             _loop(machine, statement)
         case Return(value):
             frame = machine.frame
-            found = None if value is None else machine.value(value)
-            frame.result = chosen(_where(machine), found, frame.result)
+            returned = None if value is None else machine.value(value)
+            frame.result = choose(_where(machine), returned, frame.result)
             frame.gone = frame.gone | machine.mask
             machine.mask = machine.mask & ~frame.gone
         case Run(call):
@@ -125,7 +125,7 @@ def _assign(machine: Machine, target: Expr, value: Value) -> None:
     if isinstance(target, Name):
         if isinstance(value, int):
             value = np.int64(value).astype(old.dtype)
-        scope[root.name] = chosen(_where(machine), value, old)
+        scope[root.name] = choose(_where(machine), value, old)
     elif isinstance(target, Member | Element) and target.whole is root:
         # Deeper parts hold floats, which never matter.
         scope[root.name] = _with_part(machine, old, target, value)
@@ -141,7 +141,7 @@ def _with_part(machine: Machine, old: Value, target: Member | Element, value: Va
     if getattr(index, "ndim", 0) or isinstance(index, Ids) or index is FLOAT:
         return old
     parts, at = list(old), int(index) % len(old)
-    parts[at] = chosen(_where(machine), value, parts[at])
+    parts[at] = choose(_where(machine), value, parts[at])
     return parts if isinstance(old, list) else tuple(parts)
 
 
@@ -193,7 +193,7 @@ def _head_of(machine: Machine, loop: Loop) -> tuple[str, Value, Value, Value] | 
 def _counted_loop(
     machine: Machine, loop: Loop, name: str, first: Value, end: Value, step: Value
 ) -> None:
-    start, stride = np.asarray(first).astype(np.int64), np.int64(known(step))
+    start, stride = np.asarray(first).astype(np.int64), np.int64(integers_of(step))
     trips = np.maximum(-(-(np.asarray(end).astype(np.int64) - start) // stride), 0)
     trips = np.broadcast_to(trips, (machine.lanes,))
     before, weight = machine.mask, machine.weight

@@ -1,4 +1,4 @@
-"""What the lanes of a subgroup touch at once: sectors of memory, banks of workgroup memory."""
+"""Counts what lanes of a subgroup touch at once: sectors of memory, banks of workgroup memory."""
 
 from __future__ import annotations
 
@@ -88,18 +88,18 @@ def _rows(values: Array, lanes: int, fill: int = 0) -> Array:
 
 def _distinct(values: Array, active: Array) -> Array:
     """How many different values each row has in its active lanes."""
-    found = np.sort(np.where(active, values.astype(np.int64), -1), axis=1)
-    new = np.concatenate([found[:, :1] >= 0, found[:, 1:] != found[:, :-1]], axis=1)
+    ordered = np.sort(np.where(active, values.astype(np.int64), -1), axis=1)
+    new = np.concatenate([ordered[:, :1] >= 0, ordered[:, 1:] != ordered[:, :-1]], axis=1)
     counted: Array = new.sum(axis=1)
     return counted
 
 
 def _ways(units: Array, active: Array, banks: int) -> Array:
     """How many different units of each row are in its busiest bank."""
-    found = np.sort(np.where(active, units.astype(np.int64), -1), axis=1)
-    new = np.concatenate([found[:, :1] >= 0, found[:, 1:] != found[:, :-1]], axis=1)
+    ordered = np.sort(np.where(active, units.astype(np.int64), -1), axis=1)
+    new = np.concatenate([ordered[:, :1] >= 0, ordered[:, 1:] != ordered[:, :-1]], axis=1)
     counts = np.zeros((len(units), banks), np.int64)
-    rows = np.broadcast_to(np.arange(len(units))[:, None], found.shape)
-    np.add.at(counts, (rows[new], found[new] % banks), 1)
+    rows = np.broadcast_to(np.arange(len(units))[:, None], ordered.shape)
+    np.add.at(counts, (rows[new], ordered[new] % banks), 1)
     most: Array = counts.max(axis=1)
     return most

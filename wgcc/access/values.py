@@ -66,8 +66,8 @@ def cast(kind: str, value: Value) -> Value:
     return value.astype(getattr(np, LANE_TYPES[kind] + ("_" if kind == "bool" else "")))
 
 
-def known(value: Value) -> Value:
-    """An integer that arithmetic can be done with."""
+def integers_of(value: Value) -> Value:
+    """Replaces unknown integers by numbers that arithmetic can be done with."""
     return value.below(ID_LIMIT) if isinstance(value, Ids) else value
 
 
@@ -84,12 +84,12 @@ def words(value: Value) -> int:
     return int(value is FLOAT or is_varying(value))
 
 
-def chosen(mask: Value, new: Value, old: Value) -> Value:
-    """`new` in the lanes of the mask."""
+def choose(mask: Value, new: Value, old: Value) -> Value:
+    """`new` in the lanes of the mask, `old` in the others."""
     if mask is True or new is old or old is None:
         return new
     if isinstance(new, tuple) and isinstance(old, tuple):
-        return tuple(chosen(mask, *pair) for pair in zip(new, old, strict=True))
+        return tuple(choose(mask, *pair) for pair in zip(new, old, strict=True))
     if isinstance(new, Float | Maybe | Ids | list | dict) or isinstance(old, Maybe | Ids):
         return new
     return np.asarray(np.where(mask, new, old), getattr(new, "dtype", np.int64))
@@ -135,17 +135,17 @@ def size_of(kind: str) -> int:
 
 
 def variables_of(module: Module) -> dict[str, Variable]:
-    found = {}
+    variables = {}
     for name, declared in module.variables.items():
         array = re.fullmatch(r"array<(.+?)(?:, [^,]+)?>", declared.kind)
-        found[name] = Variable(name, declared.space, array[1] if array else declared.kind)
-    return found
+        variables[name] = Variable(name, declared.space, array[1] if array else declared.kind)
+    return variables
 
 
 def reference(
     expr: Expr, variables: dict[str, Variable], value_of: Callable[[Expr], Value]
 ) -> Reference | None:
-    """What an expression names in memory, if it does; `value_of` evaluates indices."""
+    """The place in memory that an expression names, if any; `value_of` evaluates indices."""
     match expr:
         case Name(name) if name in variables:
             return Reference(variables[name], 0, 0, variables[name].kind)
@@ -155,11 +155,11 @@ def reference(
                 return _component(Reference(variables[name], 0, 0, kind), at)
             return Reference(variables[name], at, 0, kind)
         case Member(whole, field) if len(field) == 1:
-            found = reference(whole, variables, value_of)
-            return found and _component(found, _COMPONENTS.index(field))
+            vector = reference(whole, variables, value_of)
+            return vector and _component(vector, _COMPONENTS.index(field))
         case Element(Element() as whole, index):
-            found = reference(whole, variables, value_of)
-            return found and _component(found, value_of(index))
+            vector = reference(whole, variables, value_of)
+            return vector and _component(vector, value_of(index))
     return None
 
 
@@ -168,11 +168,11 @@ def is_vector(variable: Variable, expr: Expr) -> bool:
     return variable.space == "uniform"
 
 
-def unknown(found: Reference) -> Value:
-    """What a load gives: integers at one address for all lanes are taken for 0."""
-    kind, address = found.kind, found.address
-    if found.kind.startswith("vec"):
-        part = Reference(found.variable, found.index, found.offset, kind[5:-1])
+def unknown(place: Reference) -> Value:
+    """The value that a load gives: integers at one address for all lanes are taken for 0."""
+    kind, address = place.kind, place.address
+    if place.kind.startswith("vec"):
+        part = Reference(place.variable, place.index, place.offset, kind[5:-1])
         return (unknown(part),) * int(kind[3])
     if kind in FLOATS:
         return FLOAT
