@@ -60,7 +60,7 @@ class Printer:
         )
         return [line for text in statements for line in text.split("\n")]
 
-    def indented(self, body: Sequence[Statement]) -> Iterator[str]:
+    def indent(self, body: Sequence[Statement]) -> Iterator[str]:
         return (f"  {line}" for line in self.block(body))
 
     def statement(self, statement: Statement) -> Iterator[str]:
@@ -70,11 +70,11 @@ class Printer:
                 yield f"{self._head(statement)} {{ {' '.join(self.block(inside))} }}"
             case If(_, then, other):
                 yield f"{self._head(statement)} {{"
-                yield from self.indented(then)
+                yield from self.indent(then)
                 yield from self._else(other)
             case Loop(body=body):
                 yield f"{self._head(statement)} {{"
-                yield from self.indented(body)
+                yield from self.indent(body)
                 yield "}"
             case Return(value):
                 yield "return;" if value is None else f"return {self.expr(value)};"
@@ -91,7 +91,7 @@ class Printer:
                 yield from rest
             case _:
                 yield "} else {"
-                yield from self.indented(other)
+                yield from self.indent(other)
                 yield "}"
 
     def _head(self, statement: If | Loop) -> str:

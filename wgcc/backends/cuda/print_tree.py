@@ -155,7 +155,7 @@ class _CudaPrinter(Printer):
             *comment_lines(function.comment),
             first,
             *builtins,
-            *self.indented(function.body),
+            *self.indent(function.body),
             "}",
         ]
 

@@ -56,7 +56,7 @@ def write_twin(schedule: Schedule) -> Twin | None:
 
 
 def why_too_large(schedule: Schedule) -> str:
-    """What a model without a twin needs, and the remedy."""
+    """Says how much memory a model without a twin needs, and how to reduce it."""
     needed = (lay_out(schedule).bytes + _scratch(schedule)) / 1e9
     most = MOST_PAGES * PAGE / 1e9
     return (
@@ -66,7 +66,7 @@ def why_too_large(schedule: Schedule) -> str:
 
 
 def _scratch(schedule: Schedule) -> int:
-    return _aligned(WORD * max((scratch_words(d.twin) for d in schedule.dispatches), default=0))
+    return _align(WORD * max((scratch_words(d.twin) for d in schedule.dispatches), default=0))
 
 
 def kernel_text(dispatch: Dispatch) -> str:
@@ -79,10 +79,10 @@ def kernel_text(dispatch: Dispatch) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Where each buffer starts, and where the f32 start that stand for its halves.
+    """The byte at which each buffer starts, and that of the f32 that stand for its f16 (`halves`).
 
     These have memory of their own: they are twice as large, and some kernels read a whole buffer
-    (all gradients, for example) that halves were stored in before.
+    (all gradients, for example) that f16 were stored in before.
     """
 
     buffers: Mapping[str, int]
@@ -104,13 +104,13 @@ def lay_out(schedule: Schedule) -> Memory:
         name = buffer.name
         buffers[name] = end
         if name in with_words or name not in with_halves or buffer.role == COPIES:
-            end = _aligned(end + buffer.words * WORD)
+            end = _align(end + buffer.words * WORD)
         if buffer.role == COPIES:
             # The f32 that stand for copies of parameters are these themselves.
             halves[name] = buffers[master(name)]
         elif name in with_halves:
             halves[name] = end
-            end = _aligned(end + buffer.words * 2 * WORD)
+            end = _align(end + buffer.words * 2 * WORD)
     return Memory(buffers, halves, end)
 
 
@@ -130,7 +130,7 @@ class _Writer:
         repeats: Sequence[Rounds] = (),
         cut: int | None = None,
     ) -> None:
-        """With `cut`, the dispatches before that one and the others are also functions."""
+        """Adds an entry; with `cut`, dispatches before that one and the rest are functions, too."""
         parts = [self._dispatch(f"{name}/{i}", d) for i, d in enumerate(dispatches)]
         whole = Function(name, _THREADS)
         if cut is None:
@@ -184,7 +184,7 @@ class _Writer:
         return self._kernels[kernel]
 
 
-def _aligned(number: int) -> int:
+def _align(number: int) -> int:
     return ceil_div(number, ALIGNED) * ALIGNED
 
 

@@ -24,7 +24,7 @@ from wgcc.backends.wasm.kernels.scopes import (
     Storage,
     TooCostly,
     Unvectorisable,
-    fixed,
+    span_of,
 )
 from wgcc.backends.wasm.panels.attention import Layout, layout_of, write_attention
 from wgcc.backends.wasm.panels.micro_kernel import Tiling, tiling_of
@@ -58,7 +58,7 @@ ORIGIN = constant(0)
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a kernel does: `body` for each `variable` below `count`, in any order."""
+    """The work of a kernel: `body` runs for each `variable` below `count`, in any order."""
 
     variable: str
     count: int
@@ -105,16 +105,16 @@ def _attempt(
     columns: int | None,
     most: float,
 ) -> Body:
-    """With threads as lanes, in rows of so many; or with threads one by one.
+    """Writes a kernel with threads as lanes, in rows of `columns`; without, threads run one by one.
 
-    The cost is infinite if it cannot be written, or not for `most`.
+    The cost is infinite if it cannot be written or exceeds `most`.
     """
     env = _bindings(kernel, program)
     body = _new_body(kernel, name, program, library, env)
     threads = _Threads(body, len(kernel.bindings))
     body.row = columns
     try:
-        with body.scopes.limited(most):
+        with body.scopes.limit(most):
             threads.run(program, env, columns)
     except TooCostly:
         body.scopes.cost = inf
@@ -156,7 +156,7 @@ def scratch_words(kernel: Kernel) -> int:
 
 
 def _bindings(kernel: Kernel, program: Program) -> Env:
-    """What all functions of a kernel see: constants, bindings and scratch memory."""
+    """The names that all functions of a kernel see: constants, bindings and scratch memory."""
     env: Env = {**program.constants}
     env["scratch"] = Storage(len(kernel.bindings) + 2, "f32", written=True)
     for i, binding in enumerate(kernel.bindings):
@@ -202,7 +202,7 @@ class _Threads:
                 span = self._in_blocks(program, span, env)
             self._along(name, span, one, env)
             return
-        whole, part = fixed(rows), fixed(columns)
+        whole, part = span_of(rows), span_of(columns)
         if rows >= MIN_ROWS:
             whole = share(self._body, self._first, rows, 1)
         else:
@@ -216,7 +216,7 @@ class _Threads:
         self._body.count("row", whole, row, env)
 
     def _in_blocks(self, program: Program, span: Span, env: Env) -> Span:
-        """Four vectors at a time, as far as that goes; what is left over."""
+        """Runs four vectors at a time, as far as that goes; returns what is left over."""
         body, name = self._body, program.variable
 
         def block(inner: Env) -> None:

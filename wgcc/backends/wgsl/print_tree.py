@@ -105,7 +105,7 @@ def _function(function: FunctionDef) -> list[str]:
     if len(head[0]) > MAX_COLUMNS:
         lines = [f"  {param}," for param in params]
         head = [f"fn {function.name}(", *lines, f"){result} {{"]
-    return [*stage, *head, *_PRINTER.indented(function.body), "}"]
+    return [*stage, *head, *_PRINTER.indent(function.body), "}"]
 
 
 def _parameter(name: str, kind: str) -> str:

@@ -113,7 +113,7 @@ def hoist_constants(function: Function) -> None:
 
 
 def _constants_in_loops(code: bytes) -> Iterator[tuple[int, int]]:
-    """Where they start and end: a vector, or a number that is put into all lanes."""
+    """The start and end of each constant: a vector, or a number that is put into all lanes."""
     blocks: list[str] = []
     for (before, _, number), (start, end, name) in pairwise([(0, 0, ""), *decode(code)]):
         if name in ("block", "loop", "if"):
@@ -138,10 +138,10 @@ def wat(function: Function, functions: Sequence[Function] = ()) -> str:
     head += [f"(param {item})" for item in declared[:arity]]
     head += [f"(result {TYPE_NAMES[kind]})" for kind in function.results]
     lines = [" ".join(head), *(f"  (local {item})" for item in declared[arity:])]
-    return "\n".join([*lines, *_indented(function, names, functions), ")"]) + "\n"
+    return "\n".join([*lines, *_instruction_lines(function, names, functions), ")"]) + "\n"
 
 
-def _indented(
+def _instruction_lines(
     function: Function, names: Sequence[str], functions: Sequence[Function]
 ) -> Iterator[str]:
     depth = 1
@@ -193,7 +193,7 @@ def _index(code: bytes, at: int) -> _Texts:
     return [str(number)], at
 
 
-def _signed(code: bytes, at: int) -> _Texts:
+def _signed_number(code: bytes, at: int) -> _Texts:
     number, at = read_signed(code, at)
     return [str(number)], at
 
@@ -250,8 +250,8 @@ def _shuffle(code: bytes, at: int) -> _Texts:
 _IMMEDIATES: dict[int, Callable[[bytes, int], _Texts]] = {
     INDEX: _index,
     LANE: _index,
-    CONST_I32: _signed,
-    CONST_I64: _signed,
+    CONST_I32: _signed_number,
+    CONST_I64: _signed_number,
     CONST_F32: _f32,
     CONST_F64: _f64,
     CONST_V128: _v128,

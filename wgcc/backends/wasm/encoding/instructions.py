@@ -104,20 +104,20 @@ class Instruction:
 def _core() -> list[Instruction]:
     rows = [(0x00, "unreachable"), (0x01, "nop"), (0x05, "else"), (0x0B, "end"), (0x0F, "return")]
     rows += [(0x1A, "drop"), (0x1B, "select")]
-    found = [Instruction(name, bytes([code])) for code, name in rows]
+    instructions = [Instruction(name, bytes([code])) for code, name in rows]
     for code, name in ((0x02, "block"), (0x03, "loop"), (0x04, "if")):
-        found.append(Instruction(name, bytes([code]), BLOCK))
+        instructions.append(Instruction(name, bytes([code]), BLOCK))
     indexed = {0x0C: "br", 0x0D: "br_if", 0x10: "call"}
     indexed |= {0x20: "local.get", 0x21: "local.set", 0x22: "local.tee"}
-    found += [Instruction(name, bytes([code]), INDEX) for code, name in indexed.items()]
-    found.append(Instruction("br_table", b"\x0e", LABELS))
+    instructions += [Instruction(name, bytes([code]), INDEX) for code, name in indexed.items()]
+    instructions.append(Instruction("br_table", b"\x0e", LABELS))
     for at, name in enumerate(("i32", "i64", "f32", "f64")):
-        found.append(Instruction(f"{name}.const", bytes([0x41 + at]), CONST_I32 + at))
-    found.append(Instruction("memory.size", b"\x3f\0", FIXED))
-    found.append(Instruction("memory.grow", b"\x40\0", FIXED))
-    found.append(Instruction("memory.copy", b"\xfc\x0a\0\0", FIXED))
-    found.append(Instruction("memory.fill", b"\xfc\x0b\0", FIXED))
-    return found
+        instructions.append(Instruction(f"{name}.const", bytes([0x41 + at]), CONST_I32 + at))
+    instructions.append(Instruction("memory.size", b"\x3f\0", FIXED))
+    instructions.append(Instruction("memory.grow", b"\x40\0", FIXED))
+    instructions.append(Instruction("memory.copy", b"\xfc\x0a\0\0", FIXED))
+    instructions.append(Instruction("memory.fill", b"\xfc\x0b\0", FIXED))
+    return instructions
 
 
 def _memory() -> list[Instruction]:
@@ -126,11 +126,11 @@ def _memory() -> list[Instruction]:
     loads += " i64.load32_s/4 i64.load32_u/4"
     stores = " i32.store/4 i64.store/8 f32.store/4 f64.store/8 i32.store8/1 i32.store16/2"
     stores += " i64.store8/1 i64.store16/2 i64.store32/4"
-    found = []
+    instructions = []
     for at, row in enumerate((loads + stores).split()):
         name, align = row.split("/")
-        found.append(Instruction(name, bytes([0x28 + at]), MEMORY, int(align)))
-    return found
+        instructions.append(Instruction(name, bytes([0x28 + at]), MEMORY, int(align)))
+    return instructions
 
 
 def _numeric() -> list[Instruction]:
@@ -157,10 +157,10 @@ def _numeric() -> list[Instruction]:
         ("i64", "extend8_s extend16_s extend32_s"),
     ]
     names = [f"{family}.{name}" for family, row in families for name in row.split()]
-    found = [Instruction(name, bytes([0x45 + at])) for at, name in enumerate(names)]
+    instructions = [Instruction(name, bytes([0x45 + at])) for at, name in enumerate(names)]
     kinds = [f"{to}.trunc_sat_{of}" for to in ("i32", "i64") for of in ("f32", "f64")]
     truncations = [f"{kind}_{sign}" for kind in kinds for sign in "su"]
-    return found + [Instruction(n, bytes([0xFC, at])) for at, n in enumerate(truncations)]
+    return instructions + [Instruction(n, bytes([0xFC, at])) for at, n in enumerate(truncations)]
 
 
 # Runs of instructions on vectors: the first opcode, the lanes, the names (`-` is a number unused).
@@ -206,22 +206,22 @@ _LANE_ACCESS = ((27, "i32x4"), (29, "i64x2"), (31, "f32x4"), (33, "f64x2"))
 
 
 def _simd() -> list[Instruction]:
-    found = [_vector(12, "v128.const", CONST_V128), _vector(13, "i8x16.shuffle", SHUFFLE)]
+    instructions = [_vector(12, "v128.const", CONST_V128), _vector(13, "i8x16.shuffle", SHUFFLE)]
     for first, lanes, names in _LANES:
         for at, name in enumerate(names.split()):
             if name != "-":
-                found.append(_vector(first + at, f"{lanes}.{name}", PLAIN))
+                instructions.append(_vector(first + at, f"{lanes}.{name}", PLAIN))
     for first, lanes in _LANE_ACCESS:
-        found.append(_vector(first, f"{lanes}.extract_lane", LANE))
-        found.append(_vector(first + 1, f"{lanes}.replace_lane", LANE))
+        instructions.append(_vector(first, f"{lanes}.extract_lane", LANE))
+        instructions.append(_vector(first + 1, f"{lanes}.replace_lane", LANE))
     for first, names in _VECTOR_MEMORY:
         for at, row in enumerate(names.split()):
             name, align = row.split("/")
-            found.append(_vector(first + at, f"v128.{name}", MEMORY, int(align)))
+            instructions.append(_vector(first + at, f"v128.{name}", MEMORY, int(align)))
     for at, size in enumerate((1, 2, 4, 8)):
-        found.append(_vector(84 + at, f"v128.load{8 * size}_lane", MEMORY_LANE, size))
-        found.append(_vector(88 + at, f"v128.store{8 * size}_lane", MEMORY_LANE, size))
-    return found
+        instructions.append(_vector(84 + at, f"v128.load{8 * size}_lane", MEMORY_LANE, size))
+        instructions.append(_vector(88 + at, f"v128.store{8 * size}_lane", MEMORY_LANE, size))
+    return instructions
 
 
 def _vector(code: int, name: str, immediates: int, align: int = 0) -> Instruction:
@@ -240,14 +240,14 @@ _ATOMIC = (
 
 
 def _threads() -> list[Instruction]:
-    found = [Instruction("atomic.fence", b"\xfe\x03\0", FIXED)]
+    instructions = [Instruction("atomic.fence", b"\xfe\x03\0", FIXED)]
     rows = list(_ATOMIC)
     for at, name in enumerate(("add", "sub", "and", "or", "xor", "xchg", "cmpxchg")):
         rows.append((0x1E + 7 * at, f"i32.atomic.rmw.{name}", 4))
         rows.append((0x1F + 7 * at, f"i64.atomic.rmw.{name}", 8))
     for code, name, align in rows:
-        found.append(Instruction(name, bytes([0xFE, code]), MEMORY, align, atomic=True))
-    return found
+        instructions.append(Instruction(name, bytes([0xFE, code]), MEMORY, align, atomic=True))
+    return instructions
 
 
 INSTRUCTIONS = {

@@ -170,7 +170,7 @@ class Function:
 
 
 def _alignment(instruction: Instruction, align: int | None) -> bytes:
-    """As a power of two. Elements are words, so no more than that is claimed of a vector."""
+    """The exponent of the alignment. Vectors claim no more than a word's, as elements are words."""
     if align is None:
         align = instruction.align if instruction.atomic else min(instruction.align, 4)
     return unsigned(align.bit_length() - 1)

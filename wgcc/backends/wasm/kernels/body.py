@@ -45,7 +45,7 @@ Emit = Callable[[], None]
 
 class Body(Loops):
     def run(self, statements: Sequence[Statement], env: Env) -> Held | None:
-        """What is returned, if something is."""
+        """Writes the statements, and returns the value of their `return`, if there is one."""
         for statement in statements:
             match statement:
                 case Return(value):
@@ -63,7 +63,7 @@ class Body(Loops):
         return None
 
     def run_together(self, statements: Sequence[Statement], envs: Sequence[Env]) -> None:
-        """For several environments, with each loop run once for all of them."""
+        """Writes the statements for several environments, which share each loop."""
         for statement in statements:
             if isinstance(statement, Loop):
                 self.loop_together(statement, envs)
@@ -154,9 +154,9 @@ class Body(Loops):
     @property
     def scratch(self) -> Storage:
         """The thread's own memory."""
-        found = self._outermost["scratch"]
-        assert isinstance(found, Storage)
-        return found
+        storage = self._outermost["scratch"]
+        assert isinstance(storage, Storage)
+        return storage
 
     def at_most(self, text: str, env: Env, most: int) -> Index:
         """The value of an expression that is never greater than `most`, as a position."""
@@ -172,7 +172,7 @@ class Body(Loops):
 
     def call_shared(self, key: str, write: Callable[[], Function]) -> None:
         """Calls a function that all kernels of the module share, with what has been pushed."""
-        self.f.call(self._library.shared(key, write))
+        self.f.call(self._library.shared_function(key, write))
 
 
 def _nothing() -> None:

@@ -76,7 +76,7 @@ class Expressions(ABC):
 
     @abstractmethod
     def run(self, statements: Sequence[Statement], env: Env) -> Held | None:
-        """What is returned, if something is."""
+        """Writes the statements, and returns the value of their `return`, if there is one."""
 
     @abstractmethod
     def load(self, storage: Storage, index: Index) -> Held: ...
@@ -84,10 +84,10 @@ class Expressions(ABC):
     def value(self, expr: Expr, env: Env, kind: str | None = None) -> Held:
         """Loads and calls of the kernel's functions are done; the rest is one expression."""
         names: Env = {}
-        lowered = self._lowered(expr, env, names)
-        return self._held(lowered, {**env, **names}, kind)
+        lowered = self._lower(expr, env, names)
+        return self._hold(lowered, {**env, **names}, kind)
 
-    def _held(self, expr: Expr, env: Env, kind: str | None = None) -> Held:
+    def _hold(self, expr: Expr, env: Env, kind: str | None = None) -> Held:
         if isinstance(expr, Name) and isinstance(env.get(expr.name), Held):
             held = env[expr.name]
             assert isinstance(held, Held)
@@ -99,40 +99,40 @@ class Expressions(ABC):
             index = self._sum_of(expr, env)
             if index is not None:
                 return self._of_index(index)
-            chosen = self._chosen(expr, env)
+            chosen = self._choice_of(expr, env)
             if chosen is not None:
                 return chosen
-        return self._computed(expr, env, own)
+        return self._compute(expr, env, own)
 
-    def _chosen(self, expr: Expr, env: Env) -> Held | None:
+    def _choice_of(self, expr: Expr, env: Env) -> Held | None:
         """A choice of neighbouring lanes: they can be loaded at once where the condition holds."""
         match expr:
             case Call("select", (Literal(0), then, condition)):
                 index = self._sum_of(then, env)
                 if index is None or self.positions.stride(index) in (0, None):
                     return None
-                held = self._held(condition, env, "bool")
+                held = self._hold(condition, env, "bool")
                 depth = max(self.positions.depth(index), held.depth)
                 name = self.positions.name("choice", Counter(-1, depth, varies=True))
                 self.choices[name] = Choice(index, held)
                 return Held("u32", LANES, index=variable(name, MOST), depth=depth)
         return None
 
-    def resolved(self, index: Index) -> Index:
-        """With choices computed lane by lane."""
+    def resolve_choices(self, index: Index) -> Index:
+        """The position with its choices computed lane by lane."""
         new = {}
         for own in index.variables():
             choice = self.choices.get(own.name)
             if choice is not None:
                 names: Env = {"then": self._of_index(choice.index), "inside": choice.condition}
-                new[own] = self._index(self._computed(_CHOICE, names, "u32"))
+                new[own] = self._index(self._compute(_CHOICE, names, "u32"))
         return index.substitute(new) if new else index
 
     def _of_index(self, index: Index) -> Held:
         lanes = LANES if self.positions.in_lanes(index) else 1
         return Held("u32", lanes, index=index, depth=self.positions.depth(index))
 
-    def _computed(self, expr: Expr, env: Env, kind: str) -> Held:
+    def _compute(self, expr: Expr, env: Env, kind: str) -> Held:
         used = {name: env[name] for name in names_of(expr) if name in env}
         things = list(used.values())
         lanes = max((t.lanes for t in things if not isinstance(t, Storage)), default=1)
@@ -144,7 +144,7 @@ class Expressions(ABC):
 
         def emit() -> int:
             local = self.f.local(kind, type_code(kind, lanes))
-            self._code.expression(_typed(expr, kind), operands, lanes)
+            self._code.expression(_with_type(expr, kind), operands, lanes)
             self.f.set(local)
             return local
 
@@ -174,7 +174,7 @@ class Expressions(ABC):
         if thing.index.is_constant:
             return Constant(thing.index.offset & (MOST - 1), "u32")
         if thing.lanes > 1:
-            index = self.resolved(thing.index)
+            index = self.resolve_choices(thing.index)
             self.note(index)
             return Local(self.positions.vector(index), "u32", LANES)
         return Local(self.positions.scalar(thing.index), "u32")
@@ -207,38 +207,38 @@ class Expressions(ABC):
         if not isinstance(expr, Binary) or expr.op not in "+-*/%":
             return None
         left, right = (self._part(side, env) for side in (expr.left, expr.right))
-        return _combined(expr.op, left, right)
+        return _combine(expr.op, left, right)
 
     def _part(self, expr: Expr, env: Env) -> Index:
-        found = self._sum_of(expr, env)
-        return self._index(self._computed(expr, env, "u32")) if found is None else found
+        index = self._sum_of(expr, env)
+        return self._index(self._compute(expr, env, "u32")) if index is None else index
 
-    def _lowered(self, expr: Expr, env: Env, names: Env) -> Expr:
-        """With loads and inlined calls as names."""
+    def _lower(self, expr: Expr, env: Env, names: Env) -> Expr:
+        """Replaces loads and inlined calls by names, which it adds to `names`."""
         match expr:
             case Element(Name(name), index):
                 storage = env[name]
                 assert isinstance(storage, Storage)
-                return self._named(self.load(storage, self.position(index, env)), names)
+                return self._name(self.load(storage, self.position(index, env)), names)
             case Member(Name(name), "x") if isinstance(storage := env[name], Storage):
-                return self._named(self.load(storage, constant(0)), names)
+                return self._name(self.load(storage, constant(0)), names)
             case Call("extractBits", (word, first, Literal(8))) if byte := _word_of(word):
-                return self._named(self._byte(*byte, first, env), names)
+                return self._name(self._byte(*byte, first, env), names)
             case Call(name, args) if name in self._functions:
                 held = self._inline(expr, env)
                 assert held is not None
-                return self._named(held, names)
+                return self._name(held, names)
             case Call("f16", (inner,)):
-                return self._lowered(inner, env, names)
+                return self._lower(inner, env, names)
             case Call(name, args):
-                return Call(name, tuple(self._lowered(arg, env, names) for arg in args))
+                return Call(name, tuple(self._lower(arg, env, names) for arg in args))
             case Binary(op, left, right):
-                left, right = (self._lowered(side, env, names) for side in (left, right))
+                left, right = (self._lower(side, env, names) for side in (left, right))
                 if op in _COMPARISONS:
-                    left, right = (self._shared(side, env, names) for side in (left, right))
+                    left, right = (self._share_position(side, env, names) for side in (left, right))
                 return Binary(op, left, right)
             case Unary(op, operand):
-                return Unary(op, self._lowered(operand, env, names))
+                return Unary(op, self._lower(operand, env, names))
         return expr
 
     def _byte(self, name: str, index: Expr, kind: str, first: Expr, env: Env) -> Held:
@@ -248,15 +248,15 @@ class Expressions(ABC):
         position = self.position(index, env) * WORD + self.position(first, env) // 8
         return self.load(replace(storage, kind=kind, unit=1), position)
 
-    def _shared(self, expr: Expr, env: Env, names: Env) -> Expr:
+    def _share_position(self, expr: Expr, env: Env, names: Env) -> Expr:
         """A position that turns out to be the same for all lanes is computed for all of them."""
         if isinstance(expr, Binary) and self.kind(expr, known := {**env, **names}) == "u32":
             index = self._sum_of(expr, known)
             if index is not None and not self.positions.in_lanes(index):
-                return self._named(self._of_index(index), names)
+                return self._name(self._of_index(index), names)
         return expr
 
-    def _named(self, held: Held, names: Env) -> Name:
+    def _name(self, held: Held, names: Env) -> Name:
         # Numbered anew for each expression: equal ones are then compiled once.
         name = f"%{len(names)}"
         names[name] = held
@@ -274,8 +274,8 @@ class Expressions(ABC):
         self.divisors |= self.positions.divisors(index)
 
     def kind(self, expr: Expr, env: Env) -> str:
-        found = self._kind(expr, env)
-        return "i32" if found == "int" else found
+        kind = self._kind(expr, env)
+        return "i32" if kind == "int" else kind
 
     def _kind(self, expr: Expr, env: Env) -> str:
         match expr:
@@ -328,12 +328,12 @@ def _literal(expr: Literal, kind: str) -> Held:
     return Held(kind, number=expr.value)
 
 
-def _typed(expr: Expr, kind: str) -> Expr:
-    """A number without a type as one of this kind."""
+def _with_type(expr: Expr, kind: str) -> Expr:
+    """Gives a literal this kind; other expressions have theirs."""
     return Literal(expr.value, kind) if isinstance(expr, Literal) else expr
 
 
-def _combined(op: str, left: Index, right: Index) -> Index | None:
+def _combine(op: str, left: Index, right: Index) -> Index | None:
     if op == "+":
         return left + right
     if op == "-":

@@ -22,7 +22,7 @@ from wgcc.backends.wasm.kernels.scopes import (
     Span,
     TooCostly,
     Unvectorisable,
-    fixed,
+    span_of,
     type_code,
 )
 from wgcc.backends.wasm.wgsl.evaluate import Constant, Local
@@ -93,10 +93,10 @@ class Loops(MemoryAccess):
         min(options, key=itemgetter(0))[1]()
 
     def _cost_of(self, write: Callable[[], None], most: float = inf) -> float:
-        """What it costs to write code so; infinite if it cannot be written, or not for `most`."""
+        """The cost of what `write` emits; infinite if it cannot be written or exceeds `most`."""
         cost, before = self.scopes.cost, self.scopes.snapshot()
         try:
-            with self.scopes.limited(cost + most):
+            with self.scopes.limit(cost + most):
                 write()
             return self.scopes.cost - cost
         except (Unvectorisable, TooCostly):
@@ -228,13 +228,13 @@ class Loops(MemoryAccess):
             names = {reduction.name: partial[reduction.name] for reduction in reductions}
             self.along_row(name, start.index * columns, columns, block, {**inner, **names}, inner)
 
-        self.count("row", fixed(span.trips // columns), row, env)
+        self.count("row", span_of(span.trips // columns), row, env)
         join()
 
     def along_row(
         self, name: str, start: Index, columns: int, body: WithEnv, env: Env, rest_env: Env
     ) -> None:
-        """Along the lanes of one row of a loop that is counted in rows."""
+        """Runs along the lanes of one row of a loop that is counted in rows."""
 
         def element(inner: Env) -> None:
             column = inner[name]
@@ -244,7 +244,7 @@ class Loops(MemoryAccess):
             inner[name] = Held("u32", column.lanes, index=index, depth=depth)
             body(inner)
 
-        self.along_lanes(name, fixed(columns), element, env, rest_env=rest_env)
+        self.along_lanes(name, span_of(columns), element, env, rest_env=rest_env)
 
     def _partial(self, reduction: Reduction, env: Env) -> Mutable:
         """A vector in which each lane reduces its own elements."""
@@ -357,7 +357,7 @@ class Loops(MemoryAccess):
     def _rest(
         self, name: str, span: Span, body: WithEnv, env: Env, limits: tuple[int, int, int] | None
     ) -> None:
-        """What is left over by the vectors."""
+        """Runs the iterations after the last whole vector one by one."""
         if limits is None:
             self.count(name, span.rest(), body, env)
             return
@@ -371,7 +371,7 @@ class Loops(MemoryAccess):
 
 
 def rows_of(count: int, divisors: set[int]) -> list[int]:
-    """In rows of how many a loop may run, the longest first."""
+    """The lengths of rows that a loop may run in, the longest first."""
     return sorted((d for d in divisors if count % d == 0 and LANES <= d < count), reverse=True)
 
 

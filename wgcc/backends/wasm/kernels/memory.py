@@ -58,7 +58,7 @@ class MemoryAccess(Expressions):
         choice = self._neighbours(index)
         if choice is not None:
             return self._load_inside(storage, index, choice)
-        index = self.resolved(index)
+        index = self.resolve_choices(index)
         depth = self.positions.depth(index)
         stride = self.positions.stride(index)
         lanes = LANES if self.positions.in_lanes(index) and stride != 0 else 1
@@ -100,7 +100,7 @@ class MemoryAccess(Expressions):
         f, depth, condition = self.f, self.scopes.depth, choice.condition
         self.scopes.spend(2 * NEAR, depth)
         inside = self._code_of(lambda: self._load_vector(storage, choice.index))
-        apart = self._code_of(lambda: self._gather(storage, self.resolved(index), None))
+        apart = self._code_of(lambda: self._gather(storage, self.resolve_choices(index), None))
         self._when(condition, "i32x4.all_true")
         f.code += inside
         f.else_()
@@ -165,7 +165,7 @@ class MemoryAccess(Expressions):
         assert isinstance(target.whole, Name)
         storage = env[target.whole.name]
         assert isinstance(storage, Storage)
-        index = self.resolved(self.position(target.index, env))
+        index = self.resolve_choices(self.position(target.index, env))
         held = self.value(value, env, storage.kind)
         stride = self.positions.stride(index)
         lanes = LANES if self.positions.in_lanes(index) and stride != 0 else 1
@@ -217,25 +217,25 @@ class Reduction:
 
 
 def reductions_of(body: Sequence[Statement], outer: set[str]) -> list[Reduction] | None:
-    """Those of a loop's body; None if it changes variables of `outer` in another way."""
+    """The reductions of a loop's body; None if it changes variables of `outer` in another way."""
     own = {s.name for s in body if isinstance(s, Let)}
     outer = outer - own
-    found: dict[str, Reduction] = {}
+    reductions: dict[str, Reduction] = {}
     for statement in body:
         if isinstance(statement, Assign) and isinstance(statement.target, Name):
             name = statement.target.name
             if name not in outer:
                 continue
             by = _accumulates(name, statement.value)
-            if by is None or name in found:
+            if by is None or name in reductions:
                 return None
-            found[name] = Reduction(name, by)
-        elif not changed(statement).isdisjoint(outer):
+            reductions[name] = Reduction(name, by)
+        elif not assigned_names(statement).isdisjoint(outer):
             return None
     for statement in body:
-        if _reads(statement) & found.keys():
+        if _reads(statement) & reductions.keys():
             return None
-    return list(found.values())
+    return list(reductions.values())
 
 
 def _accumulates(name: str, value: Expr) -> str | None:
@@ -251,7 +251,7 @@ def _accumulates(name: str, value: Expr) -> str | None:
     return None
 
 
-def changed(statement: Statement) -> set[str]:
+def assigned_names(statement: Statement) -> set[str]:
     """The variables that a statement may assign."""
     inner = [*statements_of((statement,))]
     assigned = {

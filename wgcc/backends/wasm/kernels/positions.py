@@ -42,9 +42,9 @@ class Positions:
 
     def name(self, stem: str, counter: Counter) -> str:
         """A new variable's name."""
-        found = f"{stem}#{len(self.counters)}"
-        self.counters[found] = counter
-        return found
+        name = f"{stem}#{len(self.counters)}"
+        self.counters[name] = counter
+        return name
 
     def depth(self, index: Index) -> int:
         """The innermost scope that a position depends on."""
@@ -68,14 +68,14 @@ class Positions:
         return total
 
     def divisors(self, index: Index) -> set[int]:
-        """What a variable that steps is divided by: rows so long need no division."""
-        found: set[int] = set()
+        """The divisors of variables that step: loops in rows of that length need no division."""
+        divisors: set[int] = set()
         for atom, _ in index.terms:
             if not isinstance(atom, Variable):
                 if any(self._of(v).steps for v in atom.dividend.variables()):
-                    found.add(gcd(atom.divisor, atom.dividend.offset))
-                found |= self.divisors(atom.dividend)
-        return found
+                    divisors.add(gcd(atom.divisor, atom.dividend.offset))
+                divisors |= self.divisors(atom.dividend)
+        return divisors
 
     def scalar(self, index: Index) -> int:
         """A local with the position (of the first lane)."""
@@ -176,10 +176,10 @@ class Positions:
             self._divide(atom, lane)
         else:
             depth = self.depth(Index(((atom, 1),)))
-            self._f.get(self._scopes.once(("atom", atom), depth, lambda: self._kept(atom)))
+            self._f.get(self._scopes.once(("atom", atom), depth, lambda: self._local_of(atom)))
         self._times(factor)
 
-    def _kept(self, atom: Atom) -> int:
+    def _local_of(self, atom: Atom) -> int:
         local = self._f.local("part", I32)
         self._divide(atom, 0)
         self._f.set(local)

@@ -69,7 +69,7 @@ class Span:
         return Span(self.start + self.trips // LANES * LANES, self.stop)
 
 
-def fixed(count: int) -> Span:
+def span_of(count: int) -> Span:
     return Span(constant(0), constant(count))
 
 
@@ -131,7 +131,7 @@ def type_code(kind: str, lanes: int) -> int:
 
 
 class TooCostly(Exception):
-    """What is being written takes more instructions than another way that is known."""
+    """The code being written costs more than an alternative that is already known."""
 
 
 @dataclass(slots=True)
@@ -173,8 +173,8 @@ class Scopes:
             raise TooCostly
 
     @contextmanager
-    def limited(self, cost: float) -> Iterator[None]:
-        """Whatever is written meanwhile may grow to this cost."""
+    def limit(self, cost: float) -> Iterator[None]:
+        """Raises `TooCostly` if the code that is written meanwhile exceeds this cost."""
         before = self._limit
         self._limit = min(before, cost)
         try:

@@ -64,28 +64,28 @@ class Layout:
         return ceil_div(self.rows, ROWS)
 
     @property
-    def padded(self) -> int:
-        """Words of a row of scores."""
+    def row_words(self) -> int:
+        """The words of a row of scores, padded to whole panels."""
         return whole_panels(self.columns)
 
     @property
-    def packed(self) -> tuple[int, ...]:
-        """The starts of all that is packed, and the end."""
+    def packed_starts(self) -> tuple[int, ...]:
+        """The word at which each packed operand starts, and where the last one ends."""
         sizes = [tiling.depth * tiling.block for tiling in (*self.rights, *self.factors)]
         return tuple(accumulate(sizes, initial=0))
 
     @property
     def left(self) -> int:
-        return self.packed[-1]
+        return self.packed_starts[-1]
 
     @property
     def scores(self) -> int:
-        depth = max(self.padded, *(tiling.depth for tiling in self.rights))
+        depth = max(self.row_words, *(tiling.depth for tiling in self.rights))
         return self.left + depth * SPREAD
 
     @property
     def out(self) -> int:
-        return self.scores + len(self.rights) * ROWS * self.padded
+        return self.scores + len(self.rights) * ROWS * self.row_words
 
     @property
     def words(self) -> int:
@@ -162,7 +162,9 @@ class _Attention:
         names = [f"right_{i}" for i in range(len(layout.rights))]
         names += [f"factor_{i}" for i in range(len(layout.factors))]
         tilings = (*layout.rights, *layout.factors)
-        for name, tiling, axis, at in zip(names, tilings, self._axes, layout.packed, strict=False):
+        for name, tiling, axis, at in zip(
+            names, tilings, self._axes, layout.packed_starts, strict=False
+        ):
             inner = dict(env)
             self._body.bind(inner, "start", 0)
             self._body.bind(inner, "columns", tiling.columns)
@@ -176,7 +178,7 @@ class _Attention:
             inner = dict(env)
             body.bind(inner, "row", row)
             body.bind(env, f"m{row}", self._row(inner))
-        first, end = (_combined(by, f"{at}_seen") for by, at in (("min", "first"), ("max", "end")))
+        first, end = (_extreme(by, f"{at}_seen") for by, at in (("min", "first"), ("max", "end")))
         body.bind(env, "end", body.at_most(f"min(all, {end})", env, columns))
         body.bind(env, "first", body.at_most(f"min({first}, end)", env, columns))
         body.bind(env, "low", body.index_of(env, "first") // LANES * LANES)
@@ -198,12 +200,12 @@ class _Attention:
         left.along_k(dict(env), self._row)
         first = body.index_of(env, "first") // COLUMNS
         panels = (body.index_of(env, "end") + (COLUMNS - 1)) // COLUMNS - first
-        right = first * tiling.panel + layout.packed[number]
-        out = (first * COLUMNS + self._scores(number), layout.padded)
+        right = first * tiling.panel + layout.packed_starts[number]
+        out = (first * COLUMNS + self._scores(number), layout.row_words)
         multiply(body, (constant(layout.left), right), out, panels, constant(tiling.depth))
 
     def _scores(self, number: int) -> int:
-        return self._layout.scores + number * ROWS * self._layout.padded
+        return self._layout.scores + number * ROWS * self._layout.row_words
 
     def _rows(self, row: Callable[[Env], None], env: Env) -> None:
         """`row` for each of the four rows that there is, with its number `m`."""
@@ -224,7 +226,7 @@ class _Attention:
         body, layout = self._body, self._layout
 
         def row(inner: Env) -> None:
-            start = body.index_of(inner, "row") * layout.padded
+            start = body.index_of(inner, "row") * layout.row_words
             for i in range(2):
                 body.bind(inner, f"at_{i}", start + self._scores(min(i, len(layout.rights) - 1)))
             for name in ("first", "end"):
@@ -240,10 +242,10 @@ class _Attention:
         """Sums of the factors with the weights."""
         body, layout = self._body, self._layout
         tiling, low = layout.factors[number], body.index_of(env, "low")
-        at = f"row * {layout.padded}u + {self._scores(number)}u + k"
+        at = f"row * {layout.row_words}u + {self._scores(number)}u + k"
         vectors = Span(low // LANES, body.index_of(env, "high") // LANES)
         LeftPacking(body, f"scratch[{at}]", 0, layout.left).part_along_k(dict(env), vectors)
-        start = layout.packed[len(layout.rights) + number]
+        start = layout.packed_starts[len(layout.rights) + number]
         operands = (low * SPREAD + layout.left, low * COLUMNS + start)
         depth = body.index_of(env, "end") - low
         skip = (constant(layout.columns) - depth) * COLUMNS
@@ -264,7 +266,7 @@ class _Attention:
         along_k(body, tiling.columns, element, env)
 
 
-def _combined(by: str, function: str) -> str:
-    """The least or greatest of what a function says of the four rows."""
+def _extreme(by: str, function: str) -> str:
+    """The text of the least (`min`) or greatest (`max`) value of a function of the four rows."""
     values = [f"{function}(m{row})" for row in range(ROWS)]
     return f"{by}({by}({values[0]}, {values[1]}), {by}({values[2]}, {values[3]}))"

@@ -201,7 +201,7 @@ def _block(rows: int, columns: int, depth: int) -> int:
 
 
 def whole_panels(columns: int) -> int:
-    """In whole panels."""
+    """The number of columns, rounded up to whole panels."""
     return ceil_div(columns, COLUMNS) * COLUMNS
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from wgcc.backends.wasm.encoding.instructions import V128
 from wgcc.backends.wasm.kernels.body import Body
 from wgcc.backends.wasm.kernels.loops import WithEnv
-from wgcc.backends.wasm.kernels.scopes import LANES, Env, Held, Span, fixed
+from wgcc.backends.wasm.kernels.scopes import LANES, Env, Held, Span, span_of
 from wgcc.backends.wasm.panels.micro_kernel import COLUMNS, ROWS, SPREAD, Tiling
 from wgcc.ir.index import Index, constant
 from wgcc.kernel.parse import parse_expression
@@ -42,7 +42,7 @@ class LeftPacking:
                 body.bind(inner, "m", row_of(inner))
                 of_one(inner)
 
-            body.count("row", fixed(ROWS), row, outer)
+            body.count("row", span_of(ROWS), row, outer)
 
         def part(inner: Env) -> None:
             start = body.index_of(inner, "part") * size
@@ -52,7 +52,7 @@ class LeftPacking:
         if size == vectors:
             rows(lambda one: along_k(body, self._depth, self._row_element, one), env)
             return
-        body.count("part", fixed(vectors // size), part, env)
+        body.count("part", span_of(vectors // size), part, env)
         if self._depth % LANES:
             span = last_steps(self._depth)
             rows(lambda one: body.count("k", span, self._row_element, one), env)
@@ -63,7 +63,7 @@ class LeftPacking:
         def row(inner: Env) -> None:
             vectors_along_k(self._body, vectors, self._row_element, inner)
 
-        self._body.count("row", fixed(ROWS), row, env)
+        self._body.count("row", span_of(ROWS), row, env)
 
     def _row_element(self, env: Env) -> None:
         k, row = (self._body.index_of(env, name) for name in ("k", "row"))
@@ -83,7 +83,7 @@ class LeftPacking:
             start = body.index_of(inner, "k") * SPREAD + self._at
             self._spread(body.value(self._element, inner), ROWS, start, LANES)
 
-        body.count("k", fixed(self._depth), step, env)
+        body.count("k", span_of(self._depth), step, env)
 
     def _spread(self, held: Held, count: int, start: Index, step: int) -> None:
         """Stores each of the first `count` lanes in a vector of its own, `step` words apart."""
@@ -123,27 +123,27 @@ class RightPacking:
         return last_steps(self._tiling.depth)
 
     def pack(self, env: Env, along: str) -> None:
-        """With lanes along `n` or along `k`."""
+        """Packs a block with its lanes along `n` or along `k`."""
         if along == "k":
-            self.transposed(env)
+            self.pack_transposed(env)
         else:
             self.columns(env)
 
     def columns(self, env: Env) -> None:
-        """A block of the right operand, with lanes along its columns."""
+        """Packs a block of the right operand with lanes along its columns."""
 
         def panel(inner: Env) -> None:
-            self._body.count("k", fixed(self._tiling.depth), self._row, inner)
+            self._body.count("k", span_of(self._tiling.depth), self._row, inner)
 
         self._panels(panel, env)
         self._last_columns(env, self._column)
 
-    def transposed(self, env: Env) -> None:
-        """A block of the right operand, with lanes along `k`."""
+    def pack_transposed(self, env: Env) -> None:
+        """Packs a block of the right operand with lanes along `k`."""
 
         def panel(inner: Env) -> None:
             if self._tiling.depth >= LANES:
-                self._body.count("v", fixed(self._tiling.depth // LANES), self._squares, inner)
+                self._body.count("v", span_of(self._tiling.depth // LANES), self._squares, inner)
             if self._tiling.depth % LANES:
                 self._body.count("k", self._last_steps, self._row, inner)
 
@@ -157,7 +157,7 @@ class RightPacking:
             self._body.count("panel", Span(constant(0), full), panel, env)
 
     def _last_columns(self, env: Env, column: WithEnv) -> None:
-        """Those of the last block that do not fill a panel."""
+        """Packs the columns of the last block that do not fill a panel."""
         tiling = self._tiling
         rest = tiling.columns % COLUMNS
         if not rest:
@@ -167,7 +167,7 @@ class RightPacking:
             inner = dict(env)
             self._body.bind(inner, "start", tiling.last)
             self._body.bind(inner, "panel", (tiling.columns - tiling.last) // COLUMNS)
-            self._body.count("column", fixed(rest), column, inner)
+            self._body.count("column", span_of(rest), column, inner)
 
         if tiling.blocks == 1:
             columns()
@@ -188,7 +188,7 @@ class RightPacking:
         def element(inner: Env) -> None:
             self._element(inner, self._body.index_of(inner, "column"))
 
-        self._body.count("k", fixed(self._tiling.depth), element, env)
+        self._body.count("k", span_of(self._tiling.depth), element, env)
 
     def _column_along_k(self, env: Env) -> None:
         def element(inner: Env) -> None:
@@ -236,22 +236,22 @@ class RightPacking:
     def _transpose(self, vectors: Sequence[int]) -> list[int]:
         f = self._body.f
 
-        def shuffled(a: int, b: int, words: tuple[int, ...]) -> int:
+        def shuffle(a: int, b: int, words: tuple[int, ...]) -> int:
             local = f.local("square", V128)
             f.get(a).get(b).shuffle(*words).set(local)
             return local
 
         a, b, c, d = vectors
-        low, high = (shuffled(a, b, words) for words in (_LOW, _HIGH))
-        low2, high2 = (shuffled(c, d, words) for words in (_LOW, _HIGH))
+        low, high = (shuffle(a, b, words) for words in (_LOW, _HIGH))
+        low2, high2 = (shuffle(c, d, words) for words in (_LOW, _HIGH))
         pairs = ((low, low2), (high, high2))
-        return [shuffled(*pair, words) for pair in pairs for words in (_FIRST, _SECOND)]
+        return [shuffle(*pair, words) for pair in pairs for words in (_FIRST, _SECOND)]
 
 
 def along_k(body: Body, depth: int, element: WithEnv, env: Env) -> None:
     """Four elements at a time, then the rest."""
     if depth >= LANES:
-        vectors_along_k(body, fixed(depth // LANES), element, env)
+        vectors_along_k(body, span_of(depth // LANES), element, env)
     if depth % LANES:
         body.count("k", last_steps(depth), element, env)
 
@@ -268,5 +268,5 @@ def vectors_along_k(body: Body, vectors: Span, element: WithEnv, env: Env) -> No
 
 
 def last_steps(depth: int) -> Span:
-    """What is left over by vectors along `k`."""
+    """The steps along `k` after the last whole vector."""
     return Span(constant(depth // LANES * LANES), constant(depth))

@@ -171,7 +171,7 @@ class _Product:
             self._last_columns(element, env)
 
     def _last_columns(self, element: WithEnv, env: Env) -> None:
-        """Those of the last block that do not fill a vector."""
+        """Runs `element` for the columns of the last block that do not fill a vector."""
         tiling = self._tiling
         count = tiling.columns - tiling.last
 

@@ -56,7 +56,7 @@ class Arithmetic(Values):
     def binary(self, op: str, a: Value, b: Value) -> Value:
         if op not in ("<<", ">>"):
             a, b = self.of_one_kind(a, b)
-        folded = self._folded(op, a, b)
+        folded = self._fold(op, a, b)
         if folded is not None:
             return folded
         kind = a.kind
@@ -97,17 +97,17 @@ class Arithmetic(Values):
             return self.node(scalar, kind, 1, args)
         return self.node(vector, kind, 4, tuple(self.widen(arg) for arg in args))
 
-    def _folded(self, op: str, a: Value, b: Value) -> Value | None:
+    def _fold(self, op: str, a: Value, b: Value) -> Value | None:
         fold = _FOLD.get(op)
         if fold is None or a.op != "const" or b.op != "const":
-            return self._unchanged(op, a, b)
+            return self._drop_neutral(op, a, b)
         x, z = a.number, b.number
         if a.kind == "f32" and not (isfinite(x) and isfinite(z)):
             return None
         # Sums and products of f32 are exact or rounded once in f64, then once more: the same bits.
         return self.constant(fold(x, z), "bool" if op in _COMPARED else a.kind)
 
-    def _unchanged(self, op: str, a: Value, b: Value) -> Value | None:
+    def _drop_neutral(self, op: str, a: Value, b: Value) -> Value | None:
         """The operand that the other one leaves as it is: 1 x, and n + 0 of integers."""
         for known, other in ((a, b), (b, a)):
             if known.op != "const":

@@ -67,8 +67,8 @@ class Compiled:
 class Functions(Protocol):
     def lookup(self, name: str) -> FunctionDef | None: ...
 
-    def compiled(self, name: str, lanes: tuple[int, ...]) -> Compiled | None:
-        """None where lanes would go different ways: then each lane is computed by itself."""
+    def compiled_function(self, name: str, lanes: tuple[int, ...]) -> Compiled | None:
+        """None where lanes would diverge: then each lane is computed by itself."""
 
     def snippet(self, name: str, lanes: tuple[int, ...]) -> Snippet | None:
         """None where it has a loop."""
@@ -150,11 +150,11 @@ class Evaluator:
     def _element(self, items: tuple[Thing, ...], index: Value) -> Thing:
         if index.op == "const":
             return items[min(int(index.number), len(items) - 1)]
-        found = items[-1]
+        element = items[-1]
         for at, item in enumerate(items[:-1]):
             here = self.values.binary("==", index, self.values.constant(at, "int"))
-            found = self.select(found, item, here)
-        return found
+            element = self.select(element, item, here)
+        return element
 
     def select(self, otherwise: Thing, then: Thing, condition: Value) -> Thing:
         if isinstance(otherwise, Value) and isinstance(then, Value):
@@ -175,9 +175,9 @@ class Evaluator:
         if definition is not None:
             return self._function(definition, args)
         if all(isinstance(arg, Value) for arg in args):
-            found = self.values.built_in(name, [scalar(arg) for arg in args])
-            if found is not None:
-                return found
+            value = self.values.built_in(name, [scalar(arg) for arg in args])
+            if value is not None:
+                return value
         raise UnsupportedError(f"nothing is called {name}")
 
     def _composite(self, name: str, args: Sequence[Thing]) -> Thing:
@@ -194,7 +194,7 @@ class Evaluator:
             self.values.of_kind(arg, kind) if isinstance(arg, Value) else arg
             for arg, kind in zip(args, kinds, strict=True)
         ]
-        if _inlined(definition, args):
+        if _should_inline(definition, args):
             try:
                 return self.inline(definition, args)
             except NeedsLoopError:
@@ -204,10 +204,10 @@ class Evaluator:
         snippet = self._functions.snippet(definition.name, lanes) if max(lanes) > 1 else None
         if snippet is not None:
             return self.values.node("copy", snippet.kind, snippet.lanes, scalars, snippet)
-        compiled = self._functions.compiled(definition.name, lanes)
+        compiled = self._functions.compiled_function(definition.name, lanes)
         if compiled is not None:
             return self.values.node("call", compiled.kind, compiled.lanes, scalars, compiled.index)
-        compiled = self._functions.compiled(definition.name, (1,) * len(lanes))
+        compiled = self._functions.compiled_function(definition.name, (1,) * len(lanes))
         assert compiled is not None
         return self.values.node("call each lane", compiled.kind, 4, scalars, compiled.index)
 
@@ -220,7 +220,7 @@ class Evaluator:
         return self.values.of_kind(result, kind) if isinstance(result, Value) else result
 
     def run(self, statements: Sequence[Statement], env: Environment) -> Thing | None:
-        """Carry statements out; what they return, if they do."""
+        """Carries statements out, and returns what they return, if they do."""
         for at, statement in enumerate(statements):
             match statement:
                 case Let(name, kind, value, _):
@@ -242,12 +242,12 @@ class Evaluator:
     def _initial(self, kind: str | None, value: Expr | None, env: Environment) -> Thing:
         if value is None:
             return _zero(self.values, kind or "")
-        found = self.expression(value, env)
-        if isinstance(found, Value):
+        initial = self.expression(value, env)
+        if isinstance(initial, Value):
             return self.values.of_kind(
-                found, kind or ("i32" if found.kind == "int" else found.kind)
+                initial, kind or ("i32" if initial.kind == "int" else initial.kind)
             )
-        return found
+        return initial
 
     def _assign(self, target: Expr, value: Thing, env: Environment) -> None:
         if isinstance(target, Name):
@@ -285,7 +285,7 @@ class Evaluator:
             self.run(branch.then, then)
         if condition.op != "const" or not condition.number:
             self.run(branch.other, other)
-        for name in assigned((branch,)):
+        for name in assigned_names((branch,)):
             sides = (self._name(name, other), self._name(name, then))
             env[name] = self.select(*sides, condition)
 
@@ -325,7 +325,7 @@ def _zero(values: Arithmetic, kind: str) -> Thing:
     return (values.constant(0, inner),) * size
 
 
-def _inlined(definition: FunctionDef, args: Sequence[Thing]) -> bool:
+def _should_inline(definition: FunctionDef, args: Sequence[Thing]) -> bool:
     composite = definition.result not in _SCALARS or any(
         kind not in _SCALARS for _, kind in definition.params
     )
@@ -362,10 +362,10 @@ def returns(statements: tuple[Statement, ...]) -> bool:
 
 
 @cache
-def assigned(statements: tuple[Statement, ...]) -> tuple[str, ...]:
+def assigned_names(statements: tuple[Statement, ...]) -> tuple[str, ...]:
     """The variables from outside that statements change."""
     own: set[str] = set()
-    found: dict[str, None] = {}
+    targets: dict[str, None] = {}
     for statement in statements:
         match statement:
             case Let(name):
@@ -373,13 +373,13 @@ def assigned(statements: tuple[Statement, ...]) -> tuple[str, ...]:
             case Assign(target):
                 while not isinstance(target, Name):
                     target = _whole(target)
-                found[target.name] = None
+                targets[target.name] = None
             case If(_, then, other):
-                found.update(dict.fromkeys((*assigned(then), *assigned(other))))
+                targets.update(dict.fromkeys((*assigned_names(then), *assigned_names(other))))
             case Loop(before, _, after, body):
-                inner = assigned((*before, *body, *after))
-                found.update(dict.fromkeys(inner))
-    return tuple(name for name in found if name not in own)
+                inner = assigned_names((*before, *body, *after))
+                targets.update(dict.fromkeys(inner))
+    return tuple(name for name in targets if name not in own)
 
 
 def _whole(target: Expr) -> Expr:

@@ -43,7 +43,7 @@ class Code:
         self._stack = Stack(function)
 
     def expression(self, expr: Expr, names: Names, lanes: int = 1) -> Type:
-        """Push its value, in at least this many lanes."""
+        """Pushes the value of an expression, in at least this many lanes."""
         used = self.functions.names_of(expr)
         try:
             operands = tuple(names[name] for name in used)
@@ -54,7 +54,7 @@ class Code:
         return Type(snippet.kind, snippet.lanes)
 
     def statements(self, body: Sequence[Statement], names: Names, lanes: int = 1) -> list[str]:
-        """Push what the assigned variables hold in the end; their names, the last one on top."""
+        """Pushes the final values of assigned variables; returns their names, topmost last."""
         evaluator = Evaluator(self.functions, names)
         env: Environment = {}
         evaluator.run(body, env)

@@ -23,7 +23,7 @@ from wgcc.backends.wasm.wgsl.evaluate import (
     NeedsLoopError,
     Snippet,
     Thing,
-    assigned,
+    assigned_names,
     scalar,
 )
 from wgcc.backends.wasm.wgsl.lanes import Recorder, Stack
@@ -78,7 +78,7 @@ class Library:
         self._expressions: dict[object, Snippet] = {}
         self._shared: dict[str, int] = {}
 
-    def shared(self, key: str, write: Callable[[], Function]) -> int:
+    def shared_function(self, key: str, write: Callable[[], Function]) -> int:
         """The index of a function that all kernels of the module share."""
         if key not in self._shared:
             self._shared[key] = self._module.add(write())
@@ -88,11 +88,11 @@ class Library:
         return self._own.get(name) or standard_function(name)
 
     def _definition(self, name: str) -> FunctionDef:
-        found = self.lookup(name)
-        assert found is not None, name
-        return found
+        definition = self.lookup(name)
+        assert definition is not None, name
+        return definition
 
-    def compiled(self, name: str, lanes: tuple[int, ...]) -> Compiled | None:
+    def compiled_function(self, name: str, lanes: tuple[int, ...]) -> Compiled | None:
         key = (name, lanes)
         if key not in self._compiled:
             self._compiled[key] = self._compile(self._definition(name), lanes)
@@ -109,28 +109,28 @@ class Library:
             args = [evaluator.expression(Name(name), {}) for name in names]
             try:
                 result = scalar(evaluator.inline(definition, args))
-                self._snippets[key] = _recorded(name, operands, result)
+                self._snippets[key] = _record(name, operands, result)
             except NeedsLoopError:
                 self._snippets[key] = None
         return self._snippets[key]
 
     def names_of(self, expr: Expr) -> tuple[str, ...]:
-        found = self._names.get(expr)
-        if found is None:
-            found = self._names[expr] = tuple(dict.fromkeys(_names(expr)))
-        return found
+        names = self._names.get(expr)
+        if names is None:
+            names = self._names[expr] = tuple(dict.fromkeys(_names(expr)))
+        return names
 
     def expression(self, expr: Expr, operands: tuple[Local | Constant, ...], lanes: int) -> Snippet:
-        """Its instructions; operands that differ only in where they are share them."""
+        """The instructions of an expression; operands that differ only in locals share them."""
         shapes = tuple(
             (item.kind, item.lanes) if isinstance(item, Local) else (item.kind, repr(item.number))
             for item in operands
         )
         key = (expr, shapes, lanes)
-        found = self._expressions.get(key)
-        if found is None:
-            found = self._expressions[key] = self._evaluate(expr, operands, lanes)
-        return found
+        snippet = self._expressions.get(key)
+        if snippet is None:
+            snippet = self._expressions[key] = self._evaluate(expr, operands, lanes)
+        return snippet
 
     def _evaluate(self, expr: Expr, operands: tuple[Local | Constant, ...], lanes: int) -> Snippet:
         names: dict[str, Local | Constant] = {}
@@ -146,7 +146,7 @@ class Library:
             result = evaluator.values.of_kind(result, "i32")
         if lanes > result.lanes:
             result = evaluator.values.widen(result)
-        return _recorded("expression", slots, result)
+        return _record("expression", slots, result)
 
     def _compile(self, definition: FunctionDef, lanes: tuple[int, ...]) -> Compiled | None:
         pairs = list(zip(definition.params, lanes, strict=True))
@@ -174,7 +174,7 @@ class _Body(Evaluator):
 
     def repeat(self, loop: Loop, env: Environment) -> None:
         for name, thing in env.items():
-            env[name] = self._stored(name, thing, None)
+            env[name] = self._store(name, thing, None)
         f, wide = self._into, set[str]()
         start = (len(f.code), len(f.local_types))
         while True:
@@ -189,13 +189,13 @@ class _Body(Evaluator):
             self.stack = Stack(f)
 
     def _iterate(self, loop: Loop, env: Environment, wide: set[str]) -> set[str]:
-        """Write the loop; which variables turned out to have more lanes than they started with."""
+        """Writes the loop; returns the variables that got more lanes than they started with."""
         f = self._into
-        changed = assigned((*loop.body, *loop.after))
+        changed = assigned_names((*loop.body, *loop.after))
         for name in changed:
             value = scalar(env[name])
             value = self.values.widen(value) if name in wide else value
-            env[name] = self._stored(name, value, f.local(name, value.type_code()))
+            env[name] = self._store(name, value, f.local(name, value.type_code()))
         before = {name: scalar(env[name]) for name in changed}
         done, again = f.block(), f.loop()
         condition = scalar(self.expression(loop.condition, env))
@@ -217,10 +217,10 @@ class _Body(Evaluator):
     def _like(self, value: Value, model: Value) -> Value:
         return self.values.widen(value) if model.lanes > value.lanes else value
 
-    def _stored(self, name: str, thing: Thing, index: int | None) -> Thing:
-        """A value in a local of its own: loops read it there."""
+    def _store(self, name: str, thing: Thing, index: int | None) -> Thing:
+        """Puts a value into a local of its own: loops read it there."""
         if isinstance(thing, tuple):
-            return tuple(self._stored(name, item, None) for item in thing)
+            return tuple(self._store(name, item, None) for item in thing)
         if index is None:
             if thing.op in ("const", "local"):
                 return thing
@@ -230,7 +230,7 @@ class _Body(Evaluator):
         return self.values.local(index, thing.kind, thing.lanes)
 
 
-def _recorded(name: str, operands: Sequence[Local], result: Value) -> Snippet:
+def _record(name: str, operands: Sequence[Local], result: Value) -> Snippet:
     params = [(name, _type_code(item.kind, item.lanes)) for item in operands]
     recorder = Recorder(name, params)
     Stack(recorder).push(result)

@@ -1,4 +1,4 @@
-"""What an instruction computes, as a node: the form between the tree of WGSL and instructions.
+"""Nodes for what instructions compute: the form between the tree of WGSL and instructions.
 
 A value is a scalar (`lanes` 1, the same for all lanes of a vector) or a vector of four. Nodes that
 are equal are one node; arithmetic on constants is done at once. Bools are 0 or 1 as scalars and all
@@ -37,7 +37,7 @@ class Value:
 
     @property
     def number(self) -> float | int:
-        """Of a constant."""
+        """The number that a constant holds."""
         if self.kind == "f32":
             return float(struct.unpack("<f", struct.pack("<I", self.data))[0])
         return wrap_i32(self.data) if self.kind in ("i32", "int") else int(self.data)
@@ -47,7 +47,7 @@ class Value:
 
 
 def f32_bits(number: float) -> int:
-    """Of the nearest f32; beyond the greatest it is infinity."""
+    """The bits of the nearest f32; beyond the greatest one, that is infinity."""
     try:
         return int(struct.unpack("<I", struct.pack("<f", number))[0])
     except OverflowError:
@@ -64,10 +64,10 @@ class Values:
         self, op: str, kind: str, lanes: int, args: tuple[Value, ...] = (), data: Any = None
     ) -> Value:
         key = (op, kind, args, data)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = Value(op, kind, lanes, args, data)
-        return found
+        node = self._known.get(key)
+        if node is None:
+            node = self._known[key] = Value(op, kind, lanes, args, data)
+        return node
 
     def constant(self, number: float | int | bool, kind: str) -> Value:
         bits = f32_bits(number) if kind == "f32" else int(number) & 0xFFFFFFFF
