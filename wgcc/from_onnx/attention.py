@@ -63,13 +63,13 @@ class Scores:
 
 def attention(op: Op, weights: Operand, v: Operand) -> Value | None:
     """`attention(q, k, v)`, if this is the product of such weights and values."""
-    found = _softmax(op, weights)
-    if found is None or not isinstance(v, Value):
+    softmax = _softmax(op, weights)
+    if softmax is None or not isinstance(v, Value):
         return None
-    scores = _scores(op, found.scores)
-    if scores is None or not _fits(scores, v) or not found.guards(scores):
+    scores = _scores(op, softmax.scores)
+    if scores is None or not _fits(scores, v) or not softmax.guards(scores):
         return None
-    mask = _mask(op, scores, found.is_guarded)
+    mask = _mask(op, scores, softmax.is_guarded)
     if mask is None:
         return None
     rank = len(scores.shape)
@@ -139,11 +139,11 @@ def _softmax(op: Op, weights: Operand) -> SoftmaxOfScores | None:
 
 def _tested_mask(op: Op, test: Part) -> Part | None:
     """The mask, if this asks which of its rows are -inf."""
-    found = match(op, test, "max({0}, axis = {1}, keep = true) == {2}")
-    if found is None or exact_number(found[2]) != -math.inf:
+    parts = match(op, test, "max({0}, axis = {1}, keep = true) == {2}")
+    if parts is None or exact_number(parts[2]) != -math.inf:
         return None
-    mask: Part = found[0]
-    return mask if number(found[1]) == len(_shape(mask)) - 1 else None
+    mask: Part = parts[0]
+    return mask if number(parts[1]) == len(_shape(mask)) - 1 else None
 
 
 def _scores(op: Op, part: object, steps: int = MOST_STEPS) -> Scores | None:
@@ -179,10 +179,10 @@ def _without_factors(op: Op, value: Value) -> tuple[Value, float]:
     factor = 1.0
     while True:
         value = _unmoved(op, value)
-        found = _factor(op, value)
-        if found is None or not isinstance(found[0], Value) or found[0].shape != value.shape:
+        product = _factor(op, value)
+        if product is None or not isinstance(product[0], Value) or product[0].shape != value.shape:
             return value, factor
-        value, factor = found[0], factor * found[1]
+        value, factor = product[0], factor * product[1]
 
 
 def _unmoved(op: Op, value: Value) -> Value:
@@ -196,8 +196,8 @@ def _unmoved(op: Op, value: Value) -> Value:
 def _factor(op: Op, part: object) -> tuple[Part, float] | None:
     """A tensor and the number that it is multiplied with."""
     for value, factor in matches(op, part, "{0} * {1}"):
-        if (found := number(factor)) is not None:
-            return value, found
+        if (multiplier := number(factor)) is not None:
+            return value, multiplier
     quotient = match(op, part, "{0} / {1}")
     divisor = number(quotient[1]) if quotient is not None else None
     return (quotient[0], 1.0 / divisor) if quotient is not None and divisor else None

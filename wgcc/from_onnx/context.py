@@ -66,10 +66,10 @@ class Op:
         return place < len(self.inputs) and self.inputs[place] is not None
 
     def operand(self, place: int) -> Operand:
-        found = self.inputs[place] if place < len(self.inputs) else None
-        if found is None:
+        operand = self.inputs[place] if place < len(self.inputs) else None
+        if operand is None:
             raise CannotImport(f"its operand {place + 1} is missing")
-        return found
+        return operand
 
     def plain(self, place: int) -> Operand:
         """An operand whose axes are stored in ONNX's order."""
@@ -77,10 +77,10 @@ class Op:
 
     def constant(self, place: int, what: str) -> Array:
         """Numbers that must be known now."""
-        found = self.operand(place)
-        if isinstance(found, Value):
-            raise CannotImport(f"its {what} are computed at run time (`{found.name}`)")
-        return found.array
+        operand = self.operand(place)
+        if isinstance(operand, Value):
+            raise CannotImport(f"its {what} are computed at run time (`{operand.name}`)")
+        return operand.array
 
     def numbers(self, place: int, what: str) -> list[int]:
         return [int(number) for number in self.constant(place, what).reshape(-1)]
@@ -102,9 +102,9 @@ class Op:
 
     def output(self, place: int, order: Shape | None = None) -> Value:
         """A new value of the type of an output."""
-        found = self.types[place]
-        order = order or plain_order(found.shape)
-        return Value(found.dtype, found.shape, order, self.name, found.element)
+        output_type = self.types[place]
+        order = order or plain_order(output_type.shape)
+        return Value(output_type.dtype, output_type.shape, order, self.name, output_type.element)
 
     def emit(
         self, text: str, *parts: Given, order: Shape | None = None, name: str = "", element: int = 0
@@ -125,9 +125,9 @@ class Op:
 
     def index(self, x: Given, items: Sequence[Given], **kind: Any) -> Value:
         """`x[items]`."""
-        found: list[Any] = [self.tree(item) for item in items]
+        indices: list[Any] = [self.tree(item) for item in items]
         value: Any = self.tree(x)
-        return self.emit("{0}", ast.Index(NOWHERE, value, tuple(found)), **kind)
+        return self.emit("{0}", ast.Index(NOWHERE, value, tuple(indices)), **kind)
 
     def index_result(self, x: Given, items: Sequence[Given]) -> Value:
         """The node's first output, as `x[items]`."""
@@ -281,8 +281,8 @@ class Op:
         return self.emit("{0}", tree, order=order, name=value.name, element=value.element)
 
     def channels_last(self, place: int) -> Operand:
-        found = self.operand(place)
-        return self.ordered(found, channels_last_order(len(found.shape)))
+        operand = self.operand(place)
+        return self.ordered(operand, channels_last_order(len(operand.shape)))
 
     def transposed(self, operand: Operand, axes: Sequence[int]) -> Operand:
         """The operand with ONNX's axes in another order, and stored like that."""
@@ -321,16 +321,16 @@ class Op:
 
     def viewed(self, operand: Operand, shape: Shape) -> Operand:
         """As `reshaped`, but axes stay stored in their order where the new shape allows that."""
-        found: object = operand
-        while isinstance(found, Value):
-            order = kept_order(found, shape)
+        source: object = operand
+        while isinstance(source, Value):
+            order = kept_order(source, shape)
             if order is not None and order != plain_order(shape):
                 text, sizes = "reshape({0}, {1})", [shape[axis] for axis in order]
-                return self.emit(text, found, sizes, order=order, element=found.element)
-            made = self.writer.made_by.get(found)
-            if made is None or made.reshapes is None or made.reshapes is found:
+                return self.emit(text, source, sizes, order=order, element=source.element)
+            made = self.writer.made_by.get(source)
+            if made is None or made.reshapes is None or made.reshapes is source:
                 break
-            found = made.reshapes
+            source = made.reshapes
         return self.reshaped(operand, shape)
 
     def _before_reshape(self, value: Value) -> Operand:

@@ -57,7 +57,7 @@ def _both(tracer: Tracer, op: Op, values: Values, condition: Value) -> list[Oper
         ]
     except CannotImport as error:
         raise CannotImport(f"{error.reason}{_remedy(op, condition)}") from None
-    found: list[Operand] = []
+    outputs: list[Operand] = []
     chosen = op.reshaped(condition, ())
     for a, b in zip(*sides, strict=True):
         if (a.dtype, a.shape) != (b.dtype, b.shape):
@@ -67,9 +67,9 @@ def _both(tracer: Tracer, op: Op, values: Values, condition: Value) -> list[Oper
                 f"{_remedy(op, condition)}"
             )
         parts = [op.tensor(op.ordered(item, None)) if item.shape else item for item in (a, b)]
-        found.append(op.emit("where({0}, {1}, {2})", chosen, *parts))
+        outputs.append(op.emit("where({0}, {1}, {2})", chosen, *parts))
     op.remark("both branches are computed, and one is chosen")
-    return found
+    return outputs
 
 
 def _remedy(op: Op, condition: Value) -> str:
@@ -129,10 +129,10 @@ def _scan_or(
     try:
         return as_scan(tracer, op, values, rounds)
     except CannotImport as error:
-        found = _write_out(rounds.count, MOST_ROUNDS, unrolled, f", and no `scan`: {error.reason}")
+        outputs = _write_out(rounds.count, MOST_ROUNDS, unrolled, f", and no `scan`: {error.reason}")
         name = op.node or op.name
         op.note(f"{name}: {rounds.count} rounds are written out: {error.reason}")
-        return found
+        return outputs
 
 
 def _written_out(
@@ -142,9 +142,9 @@ def _written_out(
     stacks: list[list[Operand]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     for number in range(count):
         given = [Constant(np.array(number, np.int64)), Constant(np.array(True)), *carried]
-        _, *found = run_inner(tracer, body, values, given)
-        carried = found[: len(carried)]
-        for stack, item in zip(stacks, found[len(carried) :], strict=True):
+        _, *outputs = run_inner(tracer, body, values, given)
+        carried = outputs[: len(carried)]
+        for stack, item in zip(stacks, outputs[len(carried) :], strict=True):
             stack.append(item)
     return [*carried, *(stacked(op, items, 0) for items in stacks)]
 
@@ -187,12 +187,12 @@ def _states_and_sequences(op: Op, operands: list[Operand]) -> tuple[list[Operand
 
 def _per_sequence(op: Op, name: str, count: int) -> list[int]:
     """Axes or directions: one for each."""
-    found = [int(number) for number in op.attribute(name, [0] * count)]
-    if len(found) != count:
-        raise CannotImport(f"{name} has {len(found)} numbers for {count} sequences")
-    if name.endswith("directions") and not {*found} <= {0, 1}:
-        raise CannotImport(f"{name} is {found}; directions are 0 and 1")
-    return found
+    numbers = [int(number) for number in op.attribute(name, [0] * count)]
+    if len(numbers) != count:
+        raise CannotImport(f"{name} has {len(numbers)} numbers for {count} sequences")
+    if name.endswith("directions") and not {*numbers} <= {0, 1}:
+        raise CannotImport(f"{name} is {numbers}; directions are 0 and 1")
+    return numbers
 
 
 def _scan8(tracer: Tracer, op: Op, values: Values) -> list[Operand]:
@@ -203,9 +203,9 @@ def _scan8(tracer: Tracer, op: Op, values: Values) -> list[Operand]:
     flat = [op.reshaped(item, item.shape[1:]) for item in operands]
     states, sequences = _states_and_sequences(op, flat)
     count, outputs = len(sequences), len(op.attributes["body"].output) - len(states)
-    found = _over_sequences(tracer, op, values, states, sequences, [0] * count, [0] * count,
+    flat_outputs = _over_sequences(tracer, op, values, states, sequences, [0] * count, [0] * count,
                             [0] * outputs, [0] * outputs)  # fmt: skip
-    return [op.reshaped(item, (1, *item.shape)) for item in found]
+    return [op.reshaped(item, (1, *item.shape)) for item in flat_outputs]
 
 
 def _over_sequences(
@@ -242,14 +242,14 @@ def _over_sequences(
         return _rows_written_out(tracer, op, values, rounds, is_reversed)
 
     if count < 2 or known:
-        found = _write_out(count, MOST_KNOWN_ROUNDS, unrolled)
+        outputs = _write_out(count, MOST_KNOWN_ROUNDS, unrolled)
     else:
-        found = _scan_or(unrolled, tracer, op, values, rounds)
+        outputs = _scan_or(unrolled, tracer, op, values, rounds)
     results = []
-    for item, axis, back in zip(found[len(states) :], out_axes, out_backwards, strict=True):
+    for item, axis, back in zip(outputs[len(states) :], out_axes, out_backwards, strict=True):
         wanted = _flip(op, item, common) if bool(back) != is_reversed else item
         results.append(_move_axis(op, wanted, common, _axis(axis, len(item.shape))))
-    return [*found[: len(states)], *results]
+    return [*outputs[: len(states)], *results]
 
 
 def _axis(axis: int, rank: int) -> int:
@@ -287,9 +287,9 @@ def _rows_written_out(
     for number in reversed(range(rounds.count)) if is_reversed else range(rounds.count):
         items = [row(op, x, rounds.axis, number) for x in rounds.over
                  if isinstance(x, Value | Constant)]  # fmt: skip
-        found = run_inner(tracer, rounds.graph, values, [*states, *items])
-        states = found[: len(states)]
-        for stack, item in zip(stacks, found[len(states) :], strict=True):
+        outputs = run_inner(tracer, rounds.graph, values, [*states, *items])
+        states = outputs[: len(states)]
+        for stack, item in zip(stacks, outputs[len(states) :], strict=True):
             stack.append(item)
     return [
         *states,

@@ -136,7 +136,7 @@ def output_types(
         if isinstance(item, Constant) and item.array.size <= LARGEST_SHAPE_DATA
     }
     try:
-        found = infer_node_outputs(
+        type_protos = infer_node_outputs(
             environment.schema(node), node, types, data,
             opset_imports=environment.opset_imports(),
             ir_version=environment.model.ir_version or onnx.IR_VERSION,
@@ -150,7 +150,7 @@ def output_types(
     first = next((item for item in inputs if item is not None), None)
     if node.op_type in LIKE_FIRST and isinstance(first, Value):
         return [TensorType(first.dtype, first.shape, first.element)]
-    held = [type_of(found[name], f"its output `{name}`") for name in node.output if name in found]
+    held = [type_of(type_protos[name], f"its output `{name}`") for name in node.output if name in type_protos]
     for item in held:
         if item.shape and min(item.shape) < 0:
             raise CannotImport(

@@ -40,7 +40,7 @@ def open_sizes(model: Any) -> list[OpenSize]:
     """A name without letters, as `?`, names nothing: two such axes are two sizes."""
     stored = {tensor.name for tensor in model.graph.initializer}
     names: dict[str, str] = {}
-    found = []
+    open_axes = []
     for port in model.graph.input:
         if port.name in stored or not port.type.HasField("tensor_type"):
             continue
@@ -52,8 +52,8 @@ def open_sizes(model: Any) -> list[OpenSize]:
             key = title or f"{port.name}_{axis}"
             if key not in names:
                 names[key] = _unique(word(key), set(names.values()))
-            found.append(OpenSize(port.name, axis, names[key], title, dim, axis == len(dims) - 1))
-    return found
+            open_axes.append(OpenSize(port.name, axis, names[key], title, dim, axis == len(dims) - 1))
+    return open_axes
 
 
 def fixed_batch(

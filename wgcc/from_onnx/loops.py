@@ -54,8 +54,8 @@ def run_inner(
 ) -> list[Operand]:
     """The outputs of an inner graph, which sees the values around it."""
     outputs = [port.name for port in graph.output]
-    found = run_nodes(tracer, graph, graph.node, outputs, values, given)
-    return [found[name] for name in outputs]
+    by_name = run_nodes(tracer, graph, graph.node, outputs, values, given)
+    return [by_name[name] for name in outputs]
 
 
 def run_nodes(
@@ -98,8 +98,8 @@ def apart(tracer: Tracer, own: set[str]) -> Iterator[Writer]:
     try:
         yield tracer.writer
     except CannotImport as error:
-        found = tracer.problems[0] if tracer.problems else None
-        reason = f"{found.node}: {found.operator}: {found.reason}" if found else error.reason
+        problem = tracer.problems[0] if tracer.problems else None
+        reason = f"{problem.node}: {problem.operator}: {problem.reason}" if problem else error.reason
         raise CannotImport(reason) from None
     finally:
         tracer.writer, tracer.problems = outer, problems
@@ -179,12 +179,12 @@ def _condition(body: Any) -> tuple[list[Any], list[int]]:
 
 
 def _nodes_for(body: Any, wanted: set[str]) -> list[Any]:
-    alive, found = set(wanted), []
+    alive, nodes = set(wanted), []
     for node in reversed(body.node):
         if alive.intersection(node.output):
-            found.append(node)
+            nodes.append(node)
             alive.update(count_uses([node], ()))
-    return found[::-1]
+    return nodes[::-1]
 
 
 def _endless(
@@ -193,8 +193,8 @@ def _endless(
     """A condition that is the same in every round."""
     given = [Constant(np.array(0, np.int64)), TRUE]
     name = body.output[0].name
-    found = run_nodes(tracer, body, nodes, [name], values, given)
-    goes_on = _is_true(found[name])
+    by_name = run_nodes(tracer, body, nodes, [name], values, given)
+    goes_on = _is_true(by_name[name])
     if goes_on and limit is None:
         raise CannotImport("it never ends")
     if limit is None:
@@ -220,10 +220,10 @@ def _count_rounds(
         if done == MOST_COUNTED:
             raise CannotImport(f"its condition is true for more than {MOST_COUNTED:,} rounds")
         given = [Constant(np.array(done, np.int64)), TRUE, *known]
-        found = run_nodes(tracer, body, nodes, outputs, values, given)
-        goes_on, done = _is_true(found[outputs[0]]), done + 1
+        by_name = run_nodes(tracer, body, nodes, outputs, values, given)
+        goes_on, done = _is_true(by_name[outputs[0]]), done + 1
         for place, name in zip(states, outputs[1:], strict=True):
-            known[place] = found[name]
+            known[place] = by_name[name]
     return done
 
 
@@ -286,15 +286,15 @@ def _trial(tracer: Tracer, op: Op, values: Values, rounds: Rounds, known: set[in
     lead, items = rounds.leading, list(rounds.items)
     given = [*items, *lead, *states] if rounds.ignored else [*lead, *states, *items]
     with apart(tracer, own_weights(tracer, rounds.graph)) as writer:
-        found = run_inner(tracer, rounds.graph, values, given)[rounds.ignored :]
+        outputs = run_inner(tracer, rounds.graph, values, given)[rounds.ignored :]
         inner = replace(op, writer=writer, scope=(), node="")
         own = {value for item in flat(writer.traced.statements) for value in item.outputs}
         own |= {value for value in given if isinstance(value, Value)}
         after = [
             item if item is state or isinstance(state, Constant) else _own(inner, item, own)
-            for item, state in zip(found, states, strict=False)
+            for item, state in zip(outputs, states, strict=False)
         ]
-        results = [_own(inner, item, own) for item in found[len(states) :]]
+        results = [_own(inner, item, own) for item in outputs[len(states) :]]
     return Trial(writer, states, after, results)
 
 

@@ -39,13 +39,13 @@ def _by_reference(
 
     try:
         with np.errstate(all="ignore"):
-            found = ReferenceEvaluator(model).run(names, dict(inputs))
+            outputs = ReferenceEvaluator(model).run(names, dict(inputs))
     except Exception:
         raise WgError(
             f"the original cannot be run for a comparison: {_reason(refused)}; give it other "
             "numbers with --inputs FILE.npz, or import without a comparison: --no-compare"
         ) from None
-    return dict(zip(names, found, strict=True))
+    return dict(zip(names, outputs, strict=True))
 
 
 def _with_all_outputs(model: Any) -> Any:

@@ -91,9 +91,9 @@ def fill(
             return moved
         return None
 
-    found = rewrite(file, change)
-    assert isinstance(found, ast.File)
-    return found
+    program = rewrite(file, change)
+    assert isinstance(program, ast.File)
+    return program
 
 
 def explain(numbers: Sequence[int], sizes: Sequence[Sizes]) -> Expression | int | None:
@@ -114,13 +114,13 @@ def _candidates(
 ) -> list[Expression]:
     """A multiple without an offset comes first: it needs no other explanation."""
     values = [math.prod(at[name] for name in names) for at in sizes]
-    found = [Expression(first // values[0], names)] if first % values[0] == 0 and first else []
+    candidates = [Expression(first // values[0], names)] if first % values[0] == 0 and first else []
     for value, number in zip(values[1:], numbers[1:], strict=True):
         step = value - values[0]
         if step and (number - first) % step == 0 and (factor := (number - first) // step) > 0:
-            found.append(Expression(factor, names, first - factor * values[0]))
+            candidates.append(Expression(factor, names, first - factor * values[0]))
             break
-    return found
+    return candidates
 
 
 @dataclass(frozen=True, slots=True)

@@ -299,9 +299,9 @@ MOST_NAMES = 12
 
 
 def _listed(names: Iterable[str]) -> str:
-    found = list(names)
-    more = f" and {len(found) - MOST_NAMES} more" if len(found) > MOST_NAMES else ""
-    return ", ".join(found[:MOST_NAMES]) + more
+    all_names = list(names)
+    more = f" and {len(all_names) - MOST_NAMES} more" if len(all_names) > MOST_NAMES else ""
+    return ", ".join(all_names[:MOST_NAMES]) + more
 
 
 _NARROWED = {
@@ -353,7 +353,7 @@ def kept_order(value: Value, shape: Shape) -> Shape | None:
 def axis_groups(before: Shape, after: Shape) -> list[tuple[Shape, Shape]]:
     """The shortest runs of axes longer than 1 that hold the same elements in both shapes."""
     left, right = ([a for a, size in enumerate(s) if size > 1] for s in (before, after))
-    found: list[tuple[Shape, Shape]] = []
+    groups: list[tuple[Shape, Shape]] = []
     while left and right:
         a, b = [left.pop(0)], [right.pop(0)]
         sizes = before[a[0]], after[b[0]]
@@ -363,8 +363,8 @@ def axis_groups(before: Shape, after: Shape) -> list[tuple[Shape, Shape]]:
             else:
                 b.append(right.pop(0))
             sizes = math.prod(before[x] for x in a), math.prod(after[x] for x in b)
-        found.append((tuple(a), tuple(b)))
-    return found
+        groups.append((tuple(a), tuple(b)))
+    return groups
 
 
 def has_free_order(value: Value) -> bool:

@@ -53,9 +53,9 @@ def binary(text: str) -> Rule:
 
 def broadcast(op: Op, text: str, operands: list[Operand], *others: Given) -> Value:
     """`others` fill the holes behind those of the operands."""
-    found, order = aligned(op, operands)
+    aligned_operands, order = aligned(op, operands)
     rank = len(op.type.shape)
-    parts = [literal(item, found, rank) for item in found]
+    parts = [literal(item, aligned_operands, rank) for item in aligned_operands]
     return op.result(text, *parts, *others, order=order)
 
 
@@ -73,8 +73,8 @@ def folded(text: str) -> Rule:
 
     def rule(op: Op) -> Operand:
         operands = [op.operand(place) for place in range(len(op.inputs))]
-        found, order = aligned(op, operands)
-        return op.result("{0}", _of_all(op, text, found), order=order)
+        aligned_operands, order = aligned(op, operands)
+        return op.result("{0}", _of_all(op, text, aligned_operands), order=order)
 
     return rule
 
@@ -89,18 +89,18 @@ def _of_all(op: Op, text: str, operands: Sequence[Operand]) -> Given:
 def add(op: Op) -> Operand:
     a, b = op.operand(0), op.operand(1)
     if op.type.dtype == "f32":
-        found = patterns.with_bias(op, a, b) or patterns.layer_norm(op, a, b)
-        if found is not None:
-            return found
+        replacement = patterns.with_bias(op, a, b) or patterns.layer_norm(op, a, b)
+        if replacement is not None:
+            return replacement
     return broadcast(op, "{0} + {1}", [a, b])
 
 
 def multiply(op: Op) -> Operand:
     a, b = op.operand(0), op.operand(1)
     if op.type.dtype == "f32":
-        found = patterns.activation(op, a, b) or patterns.rms_norm(op, a, b)
-        if found is not None:
-            return found
+        replacement = patterns.activation(op, a, b) or patterns.rms_norm(op, a, b)
+        if replacement is not None:
+            return replacement
         a, b = _mask_factor(op, a), _mask_factor(op, b)
     return broadcast(op, "{0} * {1}", [a, b])
 
@@ -117,9 +117,9 @@ def _mask_factor(op: Op, item: Operand) -> Operand:
 
 def mean(op: Op) -> Operand:
     operands = [op.operand(place) for place in range(len(op.inputs))]
-    found, order = aligned(op, operands)
-    total = _of_all(op, "{0} + {1}", found)
-    return op.result("{0} / {1}", total, float(len(found)), order=order)
+    aligned_operands, order = aligned(op, operands)
+    total = _of_all(op, "{0} + {1}", aligned_operands)
+    return op.result("{0} / {1}", total, float(len(aligned_operands)), order=order)
 
 
 def divide(op: Op) -> Operand:

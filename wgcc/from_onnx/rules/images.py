@@ -75,10 +75,10 @@ def conv(op: Op) -> Operand:
     if not 3 <= rank <= 5:
         raise CannotImport(f"it convolves {rank - 2} axes; the language has 1 to 3")
     groups = int(op.attribute("group", 1))
-    found = windows(op, w.shape[2:], x.shape[2:])
-    x, pad = evenly_padded(op, x, found)
-    options = _options(stride=per_axis(found["strides"]), pad=pad,
-                       dilation=per_axis(found["dilations"]), groups=groups)  # fmt: skip
+    window = windows(op, w.shape[2:], x.shape[2:])
+    x, pad = evenly_padded(op, x, window)
+    options = _options(stride=per_axis(window["strides"]), pad=pad,
+                       dilation=per_axis(window["dilations"]), groups=groups)  # fmt: skip
     order = channels_last_order(rank)
     kernel = op.transposed(w, (*range(2, rank), 1, 0))
     layer = _conv_layer(op, kernel, f"Conv{rank - 2}d", x.shape[1], w.shape[0], options)
@@ -158,11 +158,11 @@ def max_pool(op: Op) -> Operand | list[Operand | None]:
     rank = len(x.shape)
     _check_rank(rank)
     kernel = list(op.attribute("kernel_shape"))
-    found = pool_windows(op, kernel, x.shape[2:])
+    window = pool_windows(op, kernel, x.shape[2:])
     order = channels_last_order(rank)
     if x.dtype != "f32":
         x = op.emit("f32({0})", x, order=order)
-    wide, (x, options) = x.shape, _pool_options(op, x, found, kernel, LOWEST)
+    wide, (x, options) = x.shape, _pool_options(op, x, window, kernel, LOWEST)
     has_indices = len(op.types) > 1
     pooled = op.call(f"max_pool{rank - 2}d", x, per_axis(kernel), **options,
                      return_indices=has_indices or None)  # fmt: skip
@@ -186,12 +186,12 @@ def _with_indices(op: Op, pooled: Given, x: Operand, order: Shape) -> list[Opera
     base = np.arange(samples)[:, None] * channels + np.arange(channels)
     shape = (samples, *(1,) * (len(x.shape) - 2), channels)
     offsets = op.parameter_of((base * size).reshape(shape), "offsets")
-    found = values[1]
+    indices = values[1]
     height, width = (x.shape[2], x.shape[3]) if len(x.shape) == 4 else (1, size)
     is_turned = op.attribute("storage_order", 0)
     text = "{0} % {2} * {3} + {0} / {2} + {1}" if is_turned else "{0} + {1}"
-    parts = (found, offsets, width, height)
-    return [values[0], op.emit(text, *parts, order=order, element=found.element)]
+    parts = (indices, offsets, width, height)
+    return [values[0], op.emit(text, *parts, order=order, element=indices.element)]
 
 
 def _check_rank(rank: int) -> None:
@@ -207,19 +207,19 @@ def pool_windows(
     ONNX's rules for shapes count windows of `ceil_mode` that begin in the padding, and onnxruntime
     leaves them out, as PyTorch does.
     """
-    found = windows(op, kernel, spatial)
-    found |= {"beyond": found["after"], "ceil": []}
+    window = windows(op, kernel, spatial)
+    window |= {"beyond": window["after"], "ceil": []}
     if not op.attribute("ceil_mode", 0):
-        return found
-    reach = [(k - 1) * d + 1 for k, d in zip(kernel, found["dilations"], strict=True)]
-    counts = _ceil_counts(found, reach, spatial)
+        return window
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, window["dilations"], strict=True)]
+    counts = _ceil_counts(window, reach, spatial)
     op.types = [replace(held, shape=(*held.shape[:2], *counts)) for held in op.types]
-    if may_ceil and _is_even(found, kernel):
-        return {**found, "ceil": [1]}
-    sides = zip(counts, found["strides"], reach, spatial, found["before"], strict=True)
+    if may_ceil and _is_even(window, kernel):
+        return {**window, "ceil": [1]}
+    sides = zip(counts, window["strides"], reach, spatial, window["before"], strict=True)
     ends = [(n - 1) * stride + last - size - before for n, stride, last, size, before in sides]
-    beyond = [max(end, after) for end, after in zip(ends, found["after"], strict=True)]
-    return {**found, "beyond": beyond}
+    beyond = [max(end, after) for end, after in zip(ends, window["after"], strict=True)]
+    return {**window, "beyond": beyond}
 
 
 def _ceil_counts(found: dict[str, list[int]], reach: list[int], spatial: Shape) -> list[int]:
@@ -259,14 +259,14 @@ def average_pool(op: Op) -> Operand:
     rank = len(x.shape)
     _check_rank(rank)
     kernel = list(op.attribute("kernel_shape"))
-    found = pool_windows(op, kernel, x.shape[2:])
+    window = pool_windows(op, kernel, x.shape[2:])
     counted = bool(op.attribute("count_include_pad", 0))
     order = channels_last_order(rank)
-    is_even = _is_even(found, kernel)
-    if not is_even and (not counted or found["beyond"] != found["after"]):
-        return _uneven_average(op, x, found, kernel, counted)
-    x, options = _pool_options(op, x, found, kernel)
-    if is_even and not counted and any(found["before"]):
+    is_even = _is_even(window, kernel)
+    if not is_even and (not counted or window["beyond"] != window["after"]):
+        return _uneven_average(op, x, window, kernel, counted)
+    x, options = _pool_options(op, x, window, kernel)
+    if is_even and not counted and any(window["before"]):
         options |= {"count_include_pad": False}
     return op.result("{0}", _average(op, x, kernel, options), order=order)
 
@@ -307,8 +307,8 @@ def lp_pool(op: Op) -> Operand:
     _check_rank(rank)
     kernel, p = list(op.attribute("kernel_shape")), int(op.attribute("p", 2))
     # A mean over a window that `ceil_mode` cuts off is one over fewer elements.
-    found = pool_windows(op, kernel, x.shape[2:], may_ceil=False)
-    x, options = _pool_options(op, x, found, kernel)
+    window = pool_windows(op, kernel, x.shape[2:], may_ceil=False)
+    x, options = _pool_options(op, x, window, kernel)
     mean = _average(op, filled("abs({0}) ** {1}", op.tree(x), float(p)), kernel, options)
     size, root = float(np.prod(kernel)), 1 / p
     return op.result("({0} * {1}) ** {2}", mean, size, root, order=channels_last_order(rank))

@@ -82,9 +82,9 @@ def gather(op: Op) -> Operand:
         # Ids of a vocabulary, which a caller gives, do not count from the end.
         ids = from_the_front(op, ids, x.shape[axis])
     if isinstance(ids, Constant):
-        found = _known_rows(op, x, ids, axis)
-        if found is not None:
-            return found
+        known_rows = _known_rows(op, x, ids, axis)
+        if known_rows is not None:
+            return known_rows
         ids_part: Value | Member = op.parameter_of(ids.array)
     else:
         ids_part = ids
@@ -355,8 +355,8 @@ def gather_nd(op: Op) -> Operand:
         steps, offsets = op.parameter_of(strides, "strides"), op.parameter_of(base, "offsets")
         text = "reshape(sum({0} * {1}, axis = 2) + {2}, [{3}])"
         places = op.emit(text, flat, steps, offsets, count, name="rows")
-    found = op.emit("{0}[{1}]", op.tensor(table), places)
-    return op.reshaped(found, op.type.shape)
+    elements = op.emit("{0}[{1}]", op.tensor(table), places)
+    return op.reshaped(elements, op.type.shape)
 
 
 def tensor_scatter(op: Op) -> Operand:

@@ -49,9 +49,9 @@ def reduced(op: Op, text: str, x: Operand, axes: Shape, keep: bool, *others: int
 
 def _axes(op: Op, rank: int) -> Shape | None:
     """None: nothing is reduced."""
-    found = op.numbers(1, "axes") if op.has(1) else list(op.attribute("axes", ()))
-    if found:
-        return tuple(axis_of(axis, rank) for axis in found)
+    axes = op.numbers(1, "axes") if op.has(1) else list(op.attribute("axes", ()))
+    if axes:
+        return tuple(axis_of(axis, rank) for axis in axes)
     return None if op.attribute("noop_with_empty_axes", 0) else tuple(range(rank))
 
 
@@ -129,17 +129,17 @@ def layer_norm(op: Op) -> Operand | list[Operand | None]:
     inverse = op.emit(INVERSE, x, axes, eps, name="inv_std")
     text = "({0} - {1}) * {2} * {3}" + (" + {4}" if op.has(2) else "")
     scale = [op.ordered(op.operand(place), None) for place in (1, 2) if op.has(place)]
-    found: list[Operand | None] = [op.result(text, x, mean, inverse, *scale), mean, inverse]
-    return found[: len(op.types)]
+    outputs: list[Operand | None] = [op.result(text, x, mean, inverse, *scale), mean, inverse]
+    return outputs[: len(op.types)]
 
 
 def _own_vectors(op: Op, *places: int) -> bool:
     """Stored vectors that nothing else reads."""
     for place in places:
-        found = op.inputs[place] if op.has(place) else None
-        if not isinstance(found, Constant) or len(found.shape) != 1:
+        vector = op.inputs[place] if op.has(place) else None
+        if not isinstance(vector, Constant) or len(vector.shape) != 1:
             return False
-        if found.source in op.writer.shared:
+        if vector.source in op.writer.shared:
             return False
     return True
 
@@ -193,13 +193,13 @@ def _by_batch(op: Op) -> list[Operand | None]:
     scale, shift, old_mean, old_var = (op.tensor(op.plain(place)) for place in (1, 2, 3, 4))
     eps = float(op.attribute("epsilon", 1e-5))
     text = "({0} - {1}) * rsqrt({2} + {5}) * {3} + {4}"
-    found: list[Operand | None] = [op.result(text, x, mean, var, scale, shift, eps, order=order)]
+    outputs: list[Operand | None] = [op.result(text, x, mean, var, scale, shift, eps, order=order)]
     kept = float(op.attribute("momentum", 0.9))
     average = "{2} * {0} + {3} * {1}"
     for old, new in ((old_mean, mean), (old_var, var)):
-        found.append(op.emit(average, old, new, kept, 1 - kept))
+        outputs.append(op.emit(average, old, new, kept, 1 - kept))
     op.remark("it normalises by the batch, as while training")
-    return found[: max(len(op.types), 1)]
+    return outputs[: max(len(op.types), 1)]
 
 
 def _computed_statistics(op: Op, x: Operand, eps: float) -> Operand:
@@ -261,14 +261,14 @@ def group_norm(op: Op) -> Operand:
 
 def _group_vector(op: Op, place: int, groups: int, channels: int, rank: int) -> Operand:
     """One number for each channel; before opset 21 there was one for each group."""
-    found = op.plain(place)
-    if found.shape[0] != channels and isinstance(found, Constant):
-        found = Constant(np.repeat(found.array, channels // groups))
-    elif found.shape[0] != channels:
-        column = op.reshaped(found, (groups, 1))
+    vector = op.plain(place)
+    if vector.shape[0] != channels and isinstance(vector, Constant):
+        vector = Constant(np.repeat(vector.array, channels // groups))
+    elif vector.shape[0] != channels:
+        column = op.reshaped(vector, (groups, 1))
         each = [groups, channels // groups]
-        found = op.emit("expand({0}, {1})", column, each)
-    return op.reshaped(found, (channels, *(1,) * (rank - 2)))
+        vector = op.emit("expand({0}, {1})", column, each)
+    return op.reshaped(vector, (channels, *(1,) * (rank - 2)))
 
 
 def lp_norm(op: Op) -> Operand:

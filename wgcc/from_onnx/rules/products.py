@@ -20,9 +20,9 @@ def matmul(op: Op) -> Operand:
     if is_own_matrix(op, b):
         assert isinstance(b, Constant)
         return op.result("{1}({0})", a, linear(op, b.array, None))
-    found = attention(op, op.operand(0), op.operand(1))
-    if found is not None:
-        return found
+    fused_attention = attention(op, op.operand(0), op.operand(1))
+    if fused_attention is not None:
+        return fused_attention
     if op.type.dtype != "f32":
         return _of_whole_numbers(op, a, b)
     if len(a.shape) == 1 or len(b.shape) == 1:
@@ -170,8 +170,8 @@ def _floats(x: Constant, scale: Constant, zero: Operand | None, axis: int) -> Ar
     offset = zero.array.astype(np.float32) if isinstance(zero, Constant) else np.float32(0)
     shape = [-1 if a == axis else 1 for a in range(x.array.ndim)]
     parts = [item.reshape(shape) if item.size > 1 else item for item in (scale.array, offset)]
-    found: Array = (x.array.astype(np.float32) - parts[1]) * parts[0]
-    return found.astype(np.float32)
+    floats: Array = (x.array.astype(np.float32) - parts[1]) * parts[0]
+    return floats.astype(np.float32)
 
 
 def float_of(op: Op, item: Operand) -> Operand:
@@ -218,9 +218,9 @@ def matmul_integer(op: Op) -> Operand:
     op.remark(SUMMED)
     a = shifted(op, 0, 2, -2)
     b = shifted(op, 1, 3, -1)
-    found = matmul(inner(op, [a, b], op.type.shape))
-    assert isinstance(found, Value)
-    return op.result("i32(round({0}))", found)
+    product = matmul(inner(op, [a, b], op.type.shape))
+    assert isinstance(product, Value)
+    return op.result("i32(round({0}))", product)
 
 
 def shifted(op: Op, place: int, zero_place: int, axis: int) -> Operand:
@@ -234,17 +234,17 @@ def shifted(op: Op, place: int, zero_place: int, axis: int) -> Operand:
 def conv_integer(op: Op) -> Operand:
     op.remark(SUMMED)
     x, w = shifted(op, 0, 2, 1), shifted(op, 1, 3, 0)
-    found = conv(inner(op, [x, w], op.type.shape))
-    assert isinstance(found, Value)
-    return op.result("i32(round({0}))", found, order=found.order)
+    convolution = conv(inner(op, [x, w], op.type.shape))
+    assert isinstance(convolution, Value)
+    return op.result("i32(round({0}))", convolution, order=convolution.order)
 
 
 def qlinear_matmul(op: Op) -> Operand:
     x = as_floats(op, op.operand(0), op.operand(1), op.operand(2), len(op.operand(0).shape) - 2)
     w = as_floats(op, op.operand(3), op.operand(4), op.operand(5), len(op.operand(3).shape) - 1)
-    found = matmul(inner(op, [x, w], op.type.shape))
-    assert isinstance(found, Value)
-    return as_bytes(op, found, op.operand(6), op.operand(7), 1)
+    product = matmul(inner(op, [x, w], op.type.shape))
+    assert isinstance(product, Value)
+    return as_bytes(op, product, op.operand(6), op.operand(7), 1)
 
 
 def qlinear_conv(op: Op) -> Operand:
@@ -254,8 +254,8 @@ def qlinear_conv(op: Op) -> Operand:
     if op.has(8):
         scales = op.constant(1, "scale") * op.constant(4, "scale")
         given.append(Constant((op.constant(8, "bias") * scales).astype(np.float32)))
-    found = conv(inner(op, given, op.type.shape))
-    plain = op.ordered(found, None)
+    convolution = conv(inner(op, given, op.type.shape))
+    plain = op.ordered(convolution, None)
     return as_bytes(op, plain, op.operand(6), op.operand(7), 1)
 
 

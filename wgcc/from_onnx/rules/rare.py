@@ -70,8 +70,8 @@ def _real_signal(op: Op, x: Operand, axis: int) -> Operand:
 
 def _axis(op: Op, rank: int) -> int:
     if op.opset >= 20:
-        found = int(op.constant(2, "axis").reshape(())) if op.has(2) else -2
-        return axis_of(found, rank)
+        axis = int(op.constant(2, "axis").reshape(())) if op.has(2) else -2
+        return axis_of(axis, rank)
     return axis_of(int(op.attribute("axis", 1)), rank)
 
 
@@ -91,9 +91,9 @@ def transformed(op: Op, x: Operand, cosines: Array, sines: Array) -> Value:
     flat = op.reshaped(x, (int(np.prod(lead)), *x.shape[-2:]))
     re, im = (op.emit(text, flat, c, s) for text in texts)
     both = op.emit("stack([{0}, {1}], axis = 2)", re, im)
-    found = op.reshaped(both, (*shape, 2))
-    assert isinstance(found, Value)
-    return found
+    pairs = op.reshaped(both, (*shape, 2))
+    assert isinstance(pairs, Value)
+    return pairs
 
 
 def stft(op: Op) -> Operand:
@@ -223,16 +223,16 @@ def count_ngrams(op: Op) -> Operand:
     flat = op.tensor(op.reshaped(x, (rows, length)))
     tables = _tables(op)
     shortest, longest = op.attribute("min_gram_length"), op.attribute("max_gram_length")
-    found: list[Operand] = []
+    per_length: list[Operand] = []
     for size, table in tables.items():
         if not len(table):
             continue
         if shortest <= size <= longest:
-            found.append(_counted(op, flat, rows, length, table))
+            per_length.append(_counted(op, flat, rows, length, table))
         else:
-            found.append(op.emit("{0}", zeros("f32", (rows, len(table)))))
+            per_length.append(op.emit("{0}", zeros("f32", (rows, len(table)))))
     total = sum(map(len, tables.values()))
-    joined = op.call("concat", found, axis=1) if len(found) > 1 else found[0]
+    joined = op.call("concat", per_length, axis=1) if len(per_length) > 1 else per_length[0]
     counts = op.emit("{0}", joined, name="counts")
     if op.attribute("mode") == "IDF":
         counts = op.emit("f32({0} > 0.0)", counts)
@@ -267,7 +267,7 @@ def _counted(op: Op, x: Operand | Part, rows: int, length: int, table: Array) ->
     shape = (rows, count)
     columns = [op.parameter_of(table[:, k].copy(), "ngrams") for k in range(size)]
     skips = range(int(op.attribute("max_skip_count")) + 1 if size > 1 else 1)
-    found = op.emit("{0}", zeros("f32", shape))
+    occurrences = op.emit("{0}", zeros("f32", shape))
     for step in (skip + 1 for skip in skips):
         places = length - (size - 1) * step
         if places > 0:
@@ -280,8 +280,8 @@ def _counted(op: Op, x: Operand | Part, rows: int, length: int, table: Array) ->
             ]  # fmt: skip
             every = reduce(partial(filled, "{0} and {1}"), equal)
             text = "{0} + sum(f32({1}), axis = 1)"
-            found = op.emit(text, found, every)
-    return found
+            occurrences = op.emit(text, occurrences, every)
+    return occurrences
 
 
 # The new values of one tensor, from the rate, the number of the step, and what is kept of it.
@@ -294,8 +294,8 @@ def for_each_tensor(formula: Formula, count: int) -> Rule:
     def rule(op: Op) -> list[Operand | None]:
         given = [op.plain(place) for place in range(2, len(op.inputs))]
         each = len(given) // count
-        found = [formula(op, op.plain(0), op.plain(1), given[n::each]) for n in range(each)]
-        return [new[place] for place in range(count - 1) for new in found]
+        updates = [formula(op, op.plain(0), op.plain(1), given[n::each]) for n in range(each)]
+        return [new[place] for place in range(count - 1) for new in updates]
 
     return rule
 

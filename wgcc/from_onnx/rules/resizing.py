@@ -103,10 +103,10 @@ def _matrix(op: Op, x: Operand, axis: int) -> Array:
         roi = op.constant(1, "region").reshape(2, -1)[:, axes.index(axis)]
         given["roi"] = np.array([0.0, roi[0], 1.0, roi[1]], np.float32)
         names[1] = "roi"
-    found = _resized(op, given, names)
-    if found.shape[1] != op.type.shape[axis]:
+    matrix = _resized(op, given, names)
+    if matrix.shape[1] != op.type.shape[axis]:
         raise CannotImport("its sizes do not follow from its scales")
-    return found
+    return matrix
 
 
 def _resized(op: Op, given: Mapping[str, Array], names: Sequence[str]) -> Array:
@@ -122,8 +122,8 @@ def _resized(op: Op, given: Mapping[str, Array], names: Sequence[str]) -> Array:
     ports = [make_tensor_value_info(name, 0, None) for name in given]
     graph = make_graph([node], "resize", ports, [make_tensor_value_info("y", 0, None)])
     model = make_model(graph, opset_imports=[make_opsetid("", 19)])
-    found: Array = np.asarray(ReferenceEvaluator(model).run(None, dict(given))[0])
-    return found
+    columns: Array = np.asarray(ReferenceEvaluator(model).run(None, dict(given))[0])
+    return columns
 
 
 def _kept_ratio(op: Op, x: Operand, axes: list[int]) -> float:

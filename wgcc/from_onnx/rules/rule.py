@@ -32,8 +32,8 @@ def aligned(op: Op, operands: Sequence[Operand]) -> tuple[list[Operand], Shape |
     order = common_order(operands)
     if order is None:
         return [op.ordered(item, None) for item in operands], None
-    found = [padded(op, item, len(order)) for item in operands]
-    return [op.ordered(item, order) if item.shape else item for item in found], order
+    same_rank = [padded(op, item, len(order)) for item in operands]
+    return [op.ordered(item, order) if item.shape else item for item in same_rank], order
 
 
 def padded(op: Op, operand: Operand, rank: int) -> Operand:

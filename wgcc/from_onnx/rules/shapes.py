@@ -37,31 +37,31 @@ def concat(op: Op) -> Operand:
     if len(operands) == 1:
         return operands[0]
     order = common_order(operands)
-    found = [op.tensor(op.ordered(item, order)) for item in operands]
+    tensors = [op.tensor(op.ordered(item, order)) for item in operands]
     axis = axis_of(op.attribute("axis", 1), len(op.type.shape))
     place = order.index(axis) if order else axis
-    return op.result("concat({0}, axis = {1})", found, place, order=order)
+    return op.result("concat({0}, axis = {1})", tensors, place, order=order)
 
 
 def split(op: Op) -> list[Operand | None]:
     x = op.operand(0)
     axis = axis_of(op.attribute("axis", 0), len(x.shape))
     order = x.order
-    sizes = [found.shape[axis] for found in op.types]
-    found: list[Operand | None] = [
+    sizes = [parts.shape[axis] for parts in op.types]
+    parts: list[Operand | None] = [
         op.output(place, order) if size else Constant(np.zeros(op.types[place].shape, np.float32))
         for place, size in enumerate(sizes)
     ]
-    values = tuple(item for item in found if isinstance(item, Value))
+    values = tuple(item for item in parts if isinstance(item, Value))
     sizes = [size for size in sizes if size]
     if len(values) == 1:
-        return [x if item is values[0] else item for item in found]
+        return [x if item is values[0] else item for item in parts]
     place = order.index(axis)
     if len(set(sizes)) == 1:
         op.emit_many("chunk({0}, {1}, axis = {2})", x, len(sizes), place, values=values)
     else:
         op.emit_many("split({0}, {1}, axis = {2})", x, sizes, place, values=values)
-    return found
+    return parts
 
 
 def slice_(op: Op) -> Operand:

@@ -75,13 +75,13 @@ def all_members(block: Block) -> Iterator[Member]:
 def _needed(statements: Sequence[Statement], wanted: Sequence[Value]) -> list[Statement]:
     """Those that the outputs depend on."""
     alive = set(wanted)
-    found = []
+    dependencies = []
     for statement in reversed(statements):
         if alive.intersection(statement.outputs):
             kept = _needed_rounds(statement, alive)
-            found.append(kept)
+            dependencies.append(kept)
             alive.update(values_read(kept))
-    return found[::-1]
+    return dependencies[::-1]
 
 
 def _needed_rounds(statement: Statement, alive: set[Value]) -> Statement:
@@ -107,21 +107,21 @@ def _grouped(statements: Sequence[Statement], depth: int, scope: tuple[str, ...]
     def module(statement: Statement) -> str | None:
         return statement.scope[depth] if len(statement.scope) > depth else None
 
-    found: list[Item] = []
+    items: list[Item] = []
     for name, run in groupby(statements, module):
         held = list(run)
         if name is None or len(held) <= SMALLEST:
-            found += map(_item, held)
+            items += map(_item, held)
             continue
         inner = (*scope, name)
         body = _grouped(held, depth + 1, inner)
         only = body[0] if len(body) == 1 else None
         if isinstance(only, Block):
             only.name = name
-            found.append(only)
+            items.append(only)
         else:
-            found.append(Block(name, body, scope=inner))
-    return found
+            items.append(Block(name, body, scope=inner))
+    return items
 
 
 def _item(statement: Statement) -> Item:
@@ -192,10 +192,10 @@ def _outside_parts(block: Block) -> list[Value | Member]:
     for statement in flat(statements_of(block)):
         own.update(statement.outputs)
         own.update(statement.body.given if statement.body else ())
-    found: dict[Value | Member, None] = {}
+    parts: dict[Value | Member, None] = {}
     for statement in flat(statements_of(block)):
-        found |= dict.fromkeys(statement.parts)
-    return [part for part in found if part not in own]
+        parts |= dict.fromkeys(statement.parts)
+    return [part for part in parts if part not in own]
 
 
 def signature(block: Block) -> Hashable:

@@ -62,12 +62,12 @@ class Names:
 
 def clean(text: str) -> str:
     """A lower-case name: `/h/MatMul_output_0` is `matmul`."""
-    found = re.sub(r"_output_\d+$", "", word(text.replace(".", "_")))
-    found = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", found).lower()
-    found = found.strip("_") or "x"
-    if found[0].isdigit():
-        found = f"part{found}"
-    return f"{found}_" if is_keyword(found) else found
+    name = re.sub(r"_output_\d+$", "", word(text.replace(".", "_")))
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", name).lower()
+    name = name.strip("_") or "x"
+    if name[0].isdigit():
+        name = f"part{name}"
+    return f"{name}_" if is_keyword(name) else name
 
 
 @dataclass(slots=True)
@@ -99,13 +99,13 @@ class ModelWriter:
         numbered = NUMBERED.fullmatch(name)
         base = "Part" if name.isdigit() else numbered[1] if numbered else name
         words = [part for part in re.split(r"[^A-Za-z0-9]+", base) if part] or ["Part"]
-        found = "".join(part[0].upper() + part[1:] for part in words)
-        found = f"Part{found}" if found[0].isdigit() else found
-        found = f"{found}Block" if found in self.reserved else found
-        number, unique = 1, found
+        title = "".join(part[0].upper() + part[1:] for part in words)
+        title = f"Part{title}" if title[0].isdigit() else title
+        title = f"{title}Block" if title in self.reserved else title
+        number, unique = 1, title
         while unique in self.type_names:
             number += 1
-            unique = f"{found}_{number}" if found[-1].isdigit() else f"{found}{number}"
+            unique = f"{title}_{number}" if title[-1].isdigit() else f"{title}{number}"
         self.type_names.add(unique)
         return unique
 
@@ -220,15 +220,15 @@ class BlockWriter:
         return function("forward", inputs, types_of(self.block.outputs), whole)
 
     def statements(self) -> list[ast.Statement]:
-        found: list[ast.Statement] = []
+        statements: list[ast.Statement] = []
         for item in lines_of(self.block, self.calls):
             if isinstance(item, Chain):
-                found += self._chain(item)
+                statements += self._chain(item)
             elif isinstance(item, Block):
-                found.append(self._call(item))
+                statements.append(self._call(item))
             else:
-                found.append(self._line(item))
-        return found
+                statements.append(self._line(item))
+        return statements
 
     def _line(self, line: Line) -> ast.Bind:
         value = self.named(line.tree)
@@ -350,11 +350,11 @@ def _lists(blocks: Sequence[Block], model: ModelWriter) -> dict[str, list[Block]
 def collect_weights(
     block: Block, kind: LayerType, prefix: str, model: ModelWriter
 ) -> dict[str, Array]:
-    found: dict[str, Array] = {}
+    weights: dict[str, Array] = {}
     for member, own in zip(block.members, kind.member_names, strict=True):
         for key, array in member.arrays.items():
-            found[f"{prefix}{own}.{key}" if key else f"{prefix}{own}"] = array
+            weights[f"{prefix}{own}.{key}" if key else f"{prefix}{own}"] = array
     inner = [item for item in block.body if isinstance(item, Block)]
     for child, own in zip(inner, kind.block_names, strict=True):
-        found |= collect_weights(child, model.type_of(child), f"{prefix}{own}.", model)
-    return found
+        weights |= collect_weights(child, model.type_of(child), f"{prefix}{own}.", model)
+    return weights

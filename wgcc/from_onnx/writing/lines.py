@@ -89,39 +89,39 @@ def _without_aliases(items: Sequence[Item], kept: set[Value]) -> list[Item]:
         known = same.get(node.part) if isinstance(node, Leaf) else None
         return Leaf(NOWHERE, known) if known is not None else None
 
-    found: list[Item] = []
+    remaining: list[Item] = []
     for item in items:
         if isinstance(item, Block):
-            found.append(item)
+            remaining.append(item)
             continue
         line = replace(item, tree=_changed(item.tree, origin))
         if isinstance(line.tree, Leaf) and line.outputs[0] not in kept:
             same[line.outputs[0]] = line.tree.part
         else:
-            found.append(line)
-    return found
+            remaining.append(line)
+    return remaining
 
 
 def _inlined(items: Sequence[Item], kept: set[Value]) -> list[Item]:
     """`kept` are values that need a name; others are written into the line that uses them."""
     uses = Counter(part for item in items for part in parts_of(item))
     waiting: dict[object, Line] = {}
-    found: dict[int, Item] = {}
+    by_id: dict[int, Item] = {}
     for item in items:
         if isinstance(item, Block):
-            found[id(item)] = item
+            by_id[id(item)] = item
             continue
         line = item
         for part in dict.fromkeys(item.parts):
             inner = waiting.pop(part, None)
             if inner is not None and line.width + inner.width <= LONGEST:
-                del found[id(inner)]
+                del by_id[id(inner)]
                 line = _with(line, inner)
-        found[id(line)] = line
+        by_id[id(line)] = line
         is_single = len(line.outputs) == 1 and line.outputs[0] not in kept
         if is_single and uses[line.outputs[0]] == 1 and line.width <= LONGEST // 2:
             waiting[line.outputs[0]] = line
-    return list(found.values())
+    return list(by_id.values())
 
 
 def _with(line: Line, inner: Line) -> Line:
@@ -134,13 +134,13 @@ def _with(line: Line, inner: Line) -> Line:
 
 
 def _chained(items: Sequence[Item], calls: Calls) -> list[Line | Block | Chain]:
-    found: list[Line | Block | Chain] = []
+    entries: list[Line | Block | Chain] = []
     rest = list(items)
     while rest:
         run = _chain(rest, calls)
-        found.append(rest[0] if run is None else run)
+        entries.append(rest[0] if run is None else run)
         del rest[: 1 if run is None else len(run.blocks)]
-    return found
+    return entries
 
 
 def _chain(items: Sequence[Item], calls: Calls) -> Chain | None:

@@ -57,16 +57,16 @@ class Written:
 
     @property
     def model(self) -> ast.Layer:
-        (found,) = [
+        (layer,) = [
             item for item in self.file.items if isinstance(item, ast.Layer) and item.is_model
         ]
-        return found
+        return layer
 
     @property
     def dims(self) -> dict[str, int]:
         """The sizes that are open, with those that it was written for."""
-        found = [dim for item in self.file.items if isinstance(item, ast.Dims) for dim in item.dims]
-        return {dim.name.text: dim.value.value for dim in found if isinstance(dim.value, ast.Int)}
+        dims = [dim for item in self.file.items if isinstance(item, ast.Dims) for dim in item.dims]
+        return {dim.name.text: dim.value.value for dim in dims if isinstance(dim.value, ast.Int)}
 
     def owner(self, path: str) -> tuple[str, str] | None:
         """The layer and the name of a parameter of this file; None of those of standard layers."""
@@ -143,11 +143,11 @@ class _Entries:
 
     def ports(self, is_entry: bool) -> list[ast.ValueParam]:
         """Only entries say which inputs may hold NaN."""
-        found = []
+        params = []
         for key, value in self.traced.inputs.items():
             marked = is_entry and key in self.traced.any_floats and value.dtype in FLOATS
-            found.append(argument(self.inputs[key], typed(value.dtype, value.shape, marked)))
-        return found
+            params.append(argument(self.inputs[key], typed(value.dtype, value.shape, marked)))
+        return params
 
     def types(self) -> list[ast.TypeExpr]:
         return [typed(value.dtype, value.shape) for value in self.traced.outputs.values()]
@@ -171,14 +171,14 @@ def _trained_members(
     model: ModelWriter,
 ) -> list[Any]:
     """All members, among them `forward`, which all entries call."""
-    found = list(places(root, kind, model))
+    layer_places = list(places(root, kind, model))
     count = len(entries.outputs)
     ports = Ports(entries.ports(True), trained.place if count > 1 else None)
-    over = selectors(training, found)
-    remark_frozen(entries.traced, training, found)
+    over = selectors(training, layer_places)
+    remark_frozen(entries.traced, training, layer_places)
     loss = Loss(trained.loss, trained.output.shape, trained.axis)
     return [
-        *_corrections(training, corrected(training, found)),
+        *_corrections(training, corrected(training, layer_places)),
         entries.forward(),
         *training_members(training, ports, loss, over),
         entries.predict(_predicted(ports, trained, count)),
@@ -212,11 +212,11 @@ def _constant_outputs(traced: Traced) -> dict[str, Member]:
 
 
 def _output_names(traced: Traced, taken: set[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for key in traced.outputs:
         name, number = clean(key), 1
-        while name in taken or name in found.values():
+        while name in taken or name in names.values():
             number += 1
             name = f"{clean(key)}_{number}"
-        found[key] = name
-    return found
+        names[key] = name
+    return names

@@ -38,9 +38,9 @@ class Trained:
 
     @property
     def output(self) -> Value:
-        found = list(self.traced.outputs.values())[self.place]
-        assert isinstance(found, Value)
-        return found
+        output = list(self.traced.outputs.values())[self.place]
+        assert isinstance(output, Value)
+        return output
 
     def predicted(self, tree: ast.Expr) -> ast.Expr:
         """The model's own output, computed of what the loss is of."""
@@ -61,17 +61,17 @@ class Ending:
 
 def trained_output(traced: Traced, training: Training) -> Trained:
     place, output = _chosen(traced, training)
-    found = _ending(traced, output)
+    ending = _ending(traced, output)
     axis, name = len(output.shape) - 1, list(traced.outputs)[place]
     if training.loss == "cross_entropy":
-        axis = _class_axis(found, output, name)
+        axis = _class_axis(ending, output, name)
         wanted = "softmax"
     else:
         wanted = "sigmoid" if training.loss in ("bce", "bce_logits") else ""
-    if found.statement is None or found.function != wanted:
+    if ending.statement is None or ending.function != wanted:
         return Trained(traced, place, axis, training.loss)
-    before = _before(found, found.statement)
-    outputs = {**traced.outputs, name: before[-1].outputs[0] if before else _inner(found.statement)}
+    before = _before(ending, ending.statement)
+    outputs = {**traced.outputs, name: before[-1].outputs[0] if before else _inner(ending.statement)}
     without = replace(traced, outputs=outputs, statements=[*traced.statements, *before])
     loss = "bce_logits" if wanted == "sigmoid" else training.loss
     return Trained(without, place, axis, loss, wanted)
@@ -110,17 +110,17 @@ def _class_axis(found: Ending, output: Value, name: str) -> int:
 def _ending(traced: Traced, output: Value) -> Ending:
     made = {value: item for item in traced.statements for value in item.outputs}
     moves: list[Statement] = []
-    found = made.get(output)
-    while found is not None and _is_move(found):
-        moves.insert(0, found)
-        found = made.get(_inner(found))
-    if found is None or not _is_ending(found):
+    statement = made.get(output)
+    while statement is not None and _is_move(statement):
+        moves.insert(0, statement)
+        statement = made.get(_inner(statement))
+    if statement is None or not _is_ending(statement):
         return Ending("", None, (), _axis_of_product(made, output))
     axis: int | None = None
-    if found.function == "softmax":
-        order = found.outputs[0].order
-        axis = _after(moves, order[_option(found, "axis", -1)])
-    return Ending(found.function, found, tuple(moves), axis)
+    if statement.function == "softmax":
+        order = statement.outputs[0].order
+        axis = _after(moves, order[_option(statement, "axis", -1)])
+    return Ending(statement.function, statement, tuple(moves), axis)
 
 
 def _is_ending(item: Statement) -> bool:
@@ -145,9 +145,9 @@ def _is_move(item: Statement) -> bool:
 
 def _inner(item: Statement) -> Value:
     """What a move or a function is of."""
-    found = item.alias_of or item.operand
-    assert found is not None
-    return found
+    operand = item.alias_of or item.operand
+    assert operand is not None
+    return operand
 
 
 def _before(found: Ending, last: Statement) -> list[Statement]:
@@ -174,17 +174,17 @@ def _axis_of_product(made: Mapping[Value, Statement], output: Value) -> int | No
     """The axis of the outputs of the last product: the second of convolutions, else the last."""
     value, moves = output, list[Statement]()
     for _ in range(MOST_STEPS):
-        found = made.get(value)
-        if found is None or _has_features_last(found):
+        statement = made.get(value)
+        if statement is None or _has_features_last(statement):
             break
-        if _is_convolution(found):
+        if _is_convolution(statement):
             return _after(moves, 1)
-        parts = [part for part in found.parts if isinstance(part, Value)]
+        parts = [part for part in statement.parts if isinstance(part, Value)]
         same = [part for part in parts if len(part.shape) == len(value.shape)]
-        if not _is_move(found) and not same:
+        if not _is_move(statement) and not same:
             break
-        moves.insert(0, found)
-        value = _inner(found) if _is_move(found) else same[0]
+        moves.insert(0, statement)
+        value = _inner(statement) if _is_move(statement) else same[0]
     return _after(moves, len(value.shape) - 1)
 
 
@@ -212,16 +212,16 @@ def is_call(node: ast.Syntax, start: str) -> bool:
 
 def _after(moves: Sequence[Statement], axis: int) -> int | None:
     """Where an axis is after some statements; None if it is not one axis any more."""
-    found: int | None = axis
+    place: int | None = axis
     for item in moves:
-        if found is None or not _is_move(item):
+        if place is None or not _is_move(item):
             continue
         before, after = _inner(item), item.outputs[0]
         if item.alias_of is not None:
-            found = after.order[before.order.index(found)]
+            place = after.order[before.order.index(place)]
         elif item.reshapes is not None:
-            found = _reshaped(found, before.shape, after.shape)
-    return found
+            place = _reshaped(place, before.shape, after.shape)
+    return place
 
 
 def _reshaped(axis: int, before: Shape, after: Shape) -> int | None:

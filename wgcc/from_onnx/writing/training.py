@@ -111,9 +111,9 @@ def corrected(training: Training, found: Sequence[Place]) -> list[str]:
 
 def _collapsed(path: str, paths: Sequence[str], hits: Sequence[str]) -> str:
     """`h.*.attn` for `h.0.attn`, if all of that list are meant."""
-    found = re.sub(r"\.\d+(?=\.)", ".*", path)
-    alike = [other for other in paths if re.sub(r"\.\d+(?=\.)", ".*", other) == found]
-    return found if set(alike) <= set(hits) else path
+    pattern = re.sub(r"\.\d+(?=\.)", ".*", path)
+    alike = [other for other in paths if re.sub(r"\.\d+(?=\.)", ".*", other) == pattern]
+    return pattern if set(alike) <= set(hits) else path
 
 
 def _list(paths: Sequence[str]) -> str:
