@@ -76,7 +76,7 @@ def attention(op: Op, weights: Operand, v: Operand) -> Value | None:
     swapped = (*range(rank - 2), rank - 1, rank - 2)
     q, k, v = (
         _plain(op, value, name)
-        for value, name in ((scores.q, "q"), (op.turned(scores.keys, swapped), "k"), (v, "v"))
+        for value, name in ((scores.q, "q"), (op.permute(scores.keys, swapped), "k"), (v, "v"))
     )
     plain = math.isclose(scores.scale, q.shape[-1] ** -0.5, rel_tol=1e-5)
     return op.result(
@@ -89,7 +89,7 @@ def attention(op: Op, weights: Operand, v: Operand) -> Value | None:
 def _plain(op: Op, item: Operand, name: str) -> Value:
     """Heads before rows, under the name that everybody uses."""
     assert isinstance(item, Value)
-    value = _unmoved(op, item)
+    value = _before_move(op, item)
     rank = len(value.shape)
     if value.order == tuple(range(rank)):
         return value
@@ -178,14 +178,14 @@ def _without_factors(op: Op, value: Value) -> tuple[Value, float]:
     """Exporters multiply queries and keys with the root of the scale."""
     factor = 1.0
     while True:
-        value = _unmoved(op, value)
+        value = _before_move(op, value)
         product = _factor(op, value)
         if product is None or not isinstance(product[0], Value) or product[0].shape != value.shape:
             return value, factor
         value, factor = product[0], factor * product[1]
 
 
-def _unmoved(op: Op, value: Value) -> Value:
+def _before_move(op: Op, value: Value) -> Value:
     """The same tensor before its axes were stored in another order."""
     made = op.writer.made_by.get(value)
     before = made.operand if made is not None and made.function == "rearrange" else None
@@ -297,7 +297,7 @@ def _low(op: Op, change: Added | Replaced) -> float:
 def _change_mask(op: Op, mask: Part | None, change: Added | Replaced, low: float) -> Part:
     """The mask after the change that was made to the scores."""
     if isinstance(change, Added):
-        added = _bounded(op, change.mask, low)
+        added = _bound_mask(op, change.mask, low)
         return added if mask is None else _emit(op, "{0} + {1}", mask, added)
     held = change.condition
     if mask is None and isinstance(held, Member):
@@ -308,7 +308,7 @@ def _change_mask(op: Op, mask: Part | None, change: Added | Replaced, low: float
     return _emit(op, "where({0}, {1}, {2})", held, *sides)
 
 
-def _bounded(op: Op, mask: Part, low: float) -> Part:
+def _bound_mask(op: Op, mask: Part, low: float) -> Part:
     """A mask whose numbers are not so low that they would hide keys altogether."""
     if isinstance(mask, Member):
         bounded = np.maximum(mask.arrays[""], np.float32(low))
@@ -321,7 +321,7 @@ def _bounded(op: Op, mask: Part, low: float) -> Part:
 
 def _emit(op: Op, text: str, *parts: Part) -> Value:
     plain = [
-        op.ordered(part, None) if isinstance(part, Value) and len(part.shape) > 1 else part
+        op.with_order(part, None) if isinstance(part, Value) and len(part.shape) > 1 else part
         for part in parts
     ]
     return op.emit(text, *plain, name="mask")
@@ -342,7 +342,7 @@ def bounds(op: Op, part: object, steps: int = MOST_STEPS) -> Bounds:
     if held is not None:
         return held, held
     if isinstance(part, Member):
-        return _stored(part)
+        return _stored_bounds(part)
     made = op.writer.made_by.get(part) if isinstance(part, Value) else None
     if made is not None:
         return bounds(op, made.tree, steps - 1) if steps else UNKNOWN
@@ -356,7 +356,7 @@ def exact_number(part: object) -> float | None:
     return math.copysign(math.inf, held) if held is not None and endless else held
 
 
-def _stored(member: Member) -> Bounds:
+def _stored_bounds(member: Member) -> Bounds:
     array = member.arrays.get("")
     if array is None or not array.size or member.is_infinite:
         return UNKNOWN

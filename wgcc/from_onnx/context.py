@@ -73,7 +73,7 @@ class Op:
 
     def plain(self, place: int) -> Operand:
         """An operand whose axes are stored in ONNX's order."""
-        return self.ordered(self.operand(place), None)
+        return self.with_order(self.operand(place), None)
 
     def constant(self, place: int, what: str) -> Array:
         """Numbers that must be known now."""
@@ -161,10 +161,10 @@ class Op:
 
     def part(self, item: Operand | Part) -> Part:
         if isinstance(item, Constant):
-            item = self.computed(item)
+            item = self.recompute(item)
         return self._constant_part(item) if isinstance(item, Constant) else item
 
-    def computed(self, constant: Constant) -> Operand:
+    def recompute(self, constant: Constant) -> Operand:
         """What is known already, computed from its weights, so that training changes it."""
         if constant.again is None:
             return constant
@@ -203,7 +203,7 @@ class Op:
         return self.emit("rearrange({0}, {1})", member, pattern, name=member.name)
 
     def new_parameter(self, constant: Constant, name: str) -> Member:
-        array = self.narrowed(constant.array)
+        array = self.narrow(constant.array)
         was_infinite = array.dtype.kind == "f" and not np.isfinite(constant.array).all()
         source = self.writer.stored.titles.get(constant.source, constant.source)
         return Member(
@@ -220,7 +220,7 @@ class Op:
         **options: Given,
     ) -> Member:
         """A standard layer with these parameters; options that are None are not written."""
-        held = {key: self.narrowed(array) for key, array in arrays.items()}
+        held = {key: self.narrow(array) for key, array in arrays.items()}
         given = {key: self.tree(option) for key, option in options.items()}
         return Member(held, name, constructor(kind, sizes, given))
 
@@ -231,7 +231,7 @@ class Op:
     def tensor(self, operand: Operand) -> Operand | Part:
         """An operand that must not be a list of numbers in the text."""
         if isinstance(operand, Constant):
-            operand = self.computed(operand)
+            operand = self.recompute(operand)
         return self.parameter(operand) if isinstance(operand, Constant) else operand
 
     def layer_name(self, default: str) -> str:
@@ -239,7 +239,7 @@ class Op:
         last = self.scope[-1] if self.scope else ""
         return last if last and not NUMBERED_BLOCK.fullmatch(last) else default
 
-    def narrowed(self, array: Array) -> Array:
+    def narrow(self, array: Array) -> Array:
         """The numbers as the language holds them."""
         kind = array.dtype.kind
         if kind not in "iub" and not np.isfinite(array).all():
@@ -262,52 +262,52 @@ class Op:
 
     # The order of axes
 
-    def ordered(self, operand: Operand, order: Shape | None) -> Operand:
+    def with_order(self, operand: Operand, order: Shape | None) -> Operand:
         """The operand stored in an order of axes; ONNX's own without one."""
         wanted = order or plain_order(operand.shape)
         if isinstance(operand, Constant) and wanted != plain_order(wanted):
-            operand = self.computed(operand)
+            operand = self.recompute(operand)
         if isinstance(operand, Constant):
-            return reordered(operand, wanted)
+            return reorder_constant(operand, wanted)
         if operand.order == wanted:
             return operand
         key = (operand, wanted)
         if key not in self.writer.orders:
-            self.writer.orders[key] = self._moved(operand, wanted)
+            self.writer.orders[key] = self._move(operand, wanted)
         return self.writer.orders[key]
 
-    def _moved(self, value: Value, order: Shape) -> Value:
+    def _move(self, value: Value, order: Shape) -> Value:
         tree = self.call("rearrange", value, axes_pattern(value.order, order))
         return self.emit("{0}", tree, order=order, name=value.name, element=value.element)
 
     def channels_last(self, place: int) -> Operand:
         operand = self.operand(place)
-        return self.ordered(operand, channels_last_order(len(operand.shape)))
+        return self.with_order(operand, channels_last_order(len(operand.shape)))
 
-    def transposed(self, operand: Operand, axes: Sequence[int]) -> Operand:
+    def transpose(self, operand: Operand, axes: Sequence[int]) -> Operand:
         """The operand with ONNX's axes in another order, and stored like that."""
-        return self.ordered(self.turned(operand, axes), None)
+        return self.with_order(self.permute(operand, axes), None)
 
-    def turned(self, operand: Operand, axes: Sequence[int]) -> Operand:
+    def permute(self, operand: Operand, axes: Sequence[int]) -> Operand:
         """The operand with ONNX's axes in another order; elements are moved when that is needed."""
         if isinstance(operand, Constant):
-            operand = self.computed(operand)
+            operand = self.recompute(operand)
         if isinstance(operand, Constant):
-            return permuted(operand, tuple(axes))
+            return permute_constant(operand, tuple(axes))
         order = tuple(list(axes).index(axis) for axis in operand.order)
         return self.emit("{0}", operand, order=order, name=operand.name, element=operand.element)
 
-    def reshaped(self, operand: Operand, shape: Shape) -> Operand:
+    def reshape(self, operand: Operand, shape: Shape) -> Operand:
         if operand.shape == shape:
-            return self.ordered(operand, None)
+            return self.with_order(operand, None)
         check_elements(operand.shape, shape)
         if isinstance(operand, Constant):
-            operand = self.computed(operand)
+            operand = self.recompute(operand)
         if isinstance(operand, Constant):
             return self._reshaped_constant(operand, shape)
         plain = self._before_reshape(operand)
         if plain.shape == shape:
-            return self.ordered(plain, None)
+            return self.with_order(plain, None)
         return self.emit("reshape({0}, {1})", plain, list(shape), element=operand.element)
 
     def _reshaped_constant(self, constant: Constant, shape: Shape) -> Operand:
@@ -319,7 +319,7 @@ class Op:
         whole = self.parameter(constant)
         return self.emit("reshape({0}, {1})", whole, list(shape))
 
-    def viewed(self, operand: Operand, shape: Shape) -> Operand:
+    def view(self, operand: Operand, shape: Shape) -> Operand:
         """As `reshaped`, but axes stay stored in their order where the new shape allows that."""
         source: object = operand
         while isinstance(source, Value):
@@ -331,7 +331,7 @@ class Op:
             if made is None or made.reshapes is None or made.reshapes is source:
                 break
             source = made.reshapes
-        return self.reshaped(operand, shape)
+        return self.reshape(operand, shape)
 
     def _before_reshape(self, value: Value) -> Operand:
         """The tensor whose elements these are, in the order that `reshape` sees."""
@@ -339,7 +339,7 @@ class Op:
         before = made.reshapes if made else None
         if before is not None and has_free_order(value):
             return self._before_reshape(before)
-        return value if has_free_order(value) else self.ordered(value, None)
+        return value if has_free_order(value) else self.with_order(value, None)
 
     def need_layer(self, layer: ast.Layer) -> None:
         """A layer that the standard ones do not have is written into the model."""
@@ -367,11 +367,11 @@ def check_elements(before: Shape, after: Shape) -> None:
         )
 
 
-def reordered(constant: Constant, order: Shape) -> Constant:
-    return constant if order == plain_order(order) else permuted(constant, order)
+def reorder_constant(constant: Constant, order: Shape) -> Constant:
+    return constant if order == plain_order(order) else permute_constant(constant, order)
 
 
-def permuted(constant: Constant, axes: Shape) -> Constant:
+def permute_constant(constant: Constant, axes: Shape) -> Constant:
     before = constant.axes or plain_order(constant.shape)
     array = constant.array.transpose(axes)
     if not constant.source:

@@ -58,7 +58,7 @@ def _both(tracer: Tracer, op: Op, values: Values, condition: Value) -> list[Oper
     except CannotImport as error:
         raise CannotImport(f"{error.reason}{_remedy(op, condition)}") from None
     outputs: list[Operand] = []
-    chosen = op.reshaped(condition, ())
+    chosen = op.reshape(condition, ())
     for a, b in zip(*sides, strict=True):
         if (a.dtype, a.shape) != (b.dtype, b.shape):
             text = f"is computed at run time (`{condition.name}`), and its branches give"
@@ -66,7 +66,7 @@ def _both(tracer: Tracer, op: Op, values: Values, condition: Value) -> list[Oper
                 f"its condition {text} {a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}"
                 f"{_remedy(op, condition)}"
             )
-        parts = [op.tensor(op.ordered(item, None)) if item.shape else item for item in (a, b)]
+        parts = [op.tensor(op.with_order(item, None)) if item.shape else item for item in (a, b)]
         outputs.append(op.emit("where({0}, {1}, {2})", chosen, *parts))
     op.remark("both branches are computed, and one is chosen")
     return outputs
@@ -104,32 +104,32 @@ def loop(tracer: Tracer, op: Op, values: Values) -> list[Operand]:
         raise CannotImport(f"it has {count:,} rounds; at most {MAX_RUN:,} can be run")
     going_on = Constant(np.array(True))
 
-    def unrolled() -> list[Operand]:
+    def unroll() -> list[Operand]:
         return _written_out(tracer, op, values, carried, count)
 
     if count < 2 or not sees_values(body, values, carried):
-        return _write_out(count, MOST_KNOWN_ROUNDS, unrolled)
+        return _write_out(count, MOST_KNOWN_ROUNDS, unroll)
     counter = Value("i32", (), (), "i", INT64)
     over = filled("0..{0}", count)
     rounds = Rounds(body, carried, [over], [counter], count, [going_on], ignored=1)
-    return _scan_or(unrolled, tracer, op, values, rounds)
+    return _scan_or(unroll, tracer, op, values, rounds)
 
 
 def _write_out(
-    count: int, most: int, unrolled: Callable[[], list[Operand]], why: str = ""
+    count: int, most: int, unroll: Callable[[], list[Operand]], why: str = ""
 ) -> list[Operand]:
     if count > most:
         raise CannotImport(f"it has {count} rounds; at most {most} are written out{why}")
-    return unrolled()
+    return unroll()
 
 
 def _scan_or(
-    unrolled: Callable[[], list[Operand]], tracer: Tracer, op: Op, values: Values, rounds: Rounds
+    unroll: Callable[[], list[Operand]], tracer: Tracer, op: Op, values: Values, rounds: Rounds
 ) -> list[Operand]:
     try:
         return as_scan(tracer, op, values, rounds)
     except CannotImport as error:
-        outputs = _write_out(rounds.count, MOST_ROUNDS, unrolled, f", and no `scan`: {error.reason}")
+        outputs = _write_out(rounds.count, MOST_ROUNDS, unroll, f", and no `scan`: {error.reason}")
         name = op.node or op.name
         op.note(f"{name}: {rounds.count} rounds are written out: {error.reason}")
         return outputs
@@ -146,10 +146,10 @@ def _written_out(
         carried = outputs[: len(carried)]
         for stack, item in zip(stacks, outputs[len(carried) :], strict=True):
             stack.append(item)
-    return [*carried, *(stacked(op, items, 0) for items in stacks)]
+    return [*carried, *(stack_rounds(op, items, 0) for items in stacks)]
 
 
-def stacked(op: Op, items: Sequence[Operand], axis: int) -> Operand:
+def stack_rounds(op: Op, items: Sequence[Operand], axis: int) -> Operand:
     """Results of all rounds along a new axis."""
     if not items:
         raise CannotImport("it has no round, and its stacked output is empty")
@@ -157,7 +157,7 @@ def stacked(op: Op, items: Sequence[Operand], axis: int) -> Operand:
         return Constant(
             np.stack([item.array for item in items if isinstance(item, Constant)], axis)
         )
-    plain = [op.tensor(op.ordered(item, None)) for item in items]
+    plain = [op.tensor(op.with_order(item, None)) for item in items]
     return op.emit("stack({0}, axis = {1})", plain, axis)
 
 
@@ -200,12 +200,12 @@ def _scan8(tracer: Tracer, op: Op, values: Values) -> list[Operand]:
     operands = [op.operand(place) for place in range(1, len(op.inputs))]
     if any(item.shape[:1] != (1,) for item in operands) or op.has(0):
         raise CannotImport("Scan of opset 8 with more than one sample")
-    flat = [op.reshaped(item, item.shape[1:]) for item in operands]
+    flat = [op.reshape(item, item.shape[1:]) for item in operands]
     states, sequences = _states_and_sequences(op, flat)
     count, outputs = len(sequences), len(op.attributes["body"].output) - len(states)
     flat_outputs = _over_sequences(tracer, op, values, states, sequences, [0] * count, [0] * count,
                             [0] * outputs, [0] * outputs)  # fmt: skip
-    return [op.reshaped(item, (1, *item.shape)) for item in flat_outputs]
+    return [op.reshape(item, (1, *item.shape)) for item in flat_outputs]
 
 
 def _over_sequences(
@@ -238,13 +238,13 @@ def _over_sequences(
     rounds = Rounds(body, states, over, items, count, is_reversed=is_reversed, axis=common)
     known = not sees_values(body, values, [*states, *sequences])
 
-    def unrolled() -> list[Operand]:
+    def unroll() -> list[Operand]:
         return _rows_written_out(tracer, op, values, rounds, is_reversed)
 
     if count < 2 or known:
-        outputs = _write_out(count, MOST_KNOWN_ROUNDS, unrolled)
+        outputs = _write_out(count, MOST_KNOWN_ROUNDS, unroll)
     else:
-        outputs = _scan_or(unrolled, tracer, op, values, rounds)
+        outputs = _scan_or(unroll, tracer, op, values, rounds)
     results = []
     for item, axis, back in zip(outputs[len(states) :], out_axes, out_backwards, strict=True):
         wanted = _flip(op, item, common) if bool(back) != is_reversed else item
@@ -264,13 +264,13 @@ def _move_axis(op: Op, x: Operand, axis: int, place: int) -> Operand:
         return x
     axes = [other for other in range(len(x.shape)) if other != axis]
     axes.insert(place, axis)
-    return op.transposed(x, axes)
+    return op.transpose(x, axes)
 
 
 def _flip(op: Op, x: Operand, axis: int) -> Operand:
     if isinstance(x, Constant):
         return Constant(np.flip(x.array, axis))
-    plain = op.ordered(x, None)
+    plain = op.with_order(x, None)
     return op.emit("flip({0}, axis = {1})", plain, axis)
 
 
@@ -293,14 +293,14 @@ def _rows_written_out(
             stack.append(item)
     return [
         *states,
-        *(stacked(op, items[::-1] if is_reversed else items, rounds.axis) for items in stacks),
+        *(stack_rounds(op, items[::-1] if is_reversed else items, rounds.axis) for items in stacks),
     ]
 
 
 def row(op: Op, x: Operand, axis: int, number: int) -> Operand:
     if isinstance(x, Constant):
         return Constant(x.array.take(number, axis))
-    plain = op.ordered(x, None)
+    plain = op.with_order(x, None)
     return op.index(plain, at_axis(axis, number))
 
 

@@ -20,7 +20,7 @@ from wgcc.from_onnx.inputs import (
     fixed_arrays,
     fixed_batch,
     open_sizes,
-    resized,
+    temporary_sizes,
 )
 from wgcc.from_onnx.model_file import read_model
 from wgcc.from_onnx.names import one_line, word
@@ -146,7 +146,7 @@ def _convert_model(model: Any, file: str, wishes: Wishes, drawn: Any = None) -> 
         """The program for other sizes."""
         try:
             by_name = {name: sizes[title] for name, title in titles.items()}
-            with resized([*open_axes, *batch], by_name):
+            with temporary_sizes([*open_axes, *batch], by_name):
                 rows = (given[BATCH], by_name[BATCH]) if batch else None
                 other = _trace(model, file, wishes, fixed, rows)
             return write_model(other, heading, standard_names(), wishes.training)

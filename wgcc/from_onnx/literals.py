@@ -21,7 +21,7 @@ def real(number: float) -> ast.Expr:
     return tree  # type: ignore[no-any-return]
 
 
-def written(tree: ast.Float) -> ast.Float | None:
+def replace_infinity(tree: ast.Float) -> ast.Float | None:
     """In place of infinity and what is rounded to it."""
     return ast.Float(NOWHERE, LARGEST) if tree.value > LARGEST else None
 

@@ -99,7 +99,9 @@ def apart(tracer: Tracer, own: set[str]) -> Iterator[Writer]:
         yield tracer.writer
     except CannotImport as error:
         problem = tracer.problems[0] if tracer.problems else None
-        reason = f"{problem.node}: {problem.operator}: {problem.reason}" if problem else error.reason
+        reason = (
+            f"{problem.node}: {problem.operator}: {problem.reason}" if problem else error.reason
+        )
         raise CannotImport(reason) from None
     finally:
         tracer.writer, tracer.problems = outer, problems
@@ -267,7 +269,7 @@ class Trial:
 
 def as_scan(tracer: Tracer, op: Op, values: Values, rounds: Rounds) -> list[Operand]:
     """The last states, and the results of all rounds; `CannotImport` if rounds differ."""
-    rounds = replace(rounds, states=[op.ordered(item, None) for item in rounds.states])
+    rounds = replace(rounds, states=[op.with_order(item, None) for item in rounds.states])
     known = {place for place, item in enumerate(rounds.states) if isinstance(item, Constant)}
     while True:
         trial = _trial(tracer, op, values, rounds, known)
@@ -311,7 +313,7 @@ def _stand_in(item: Operand, name: str) -> Value:
 
 def _own(op: Op, item: Operand, own: set[Value]) -> Value:
     """A value of the round itself, in plain order."""
-    plain = op.ordered(item, None)
+    plain = op.with_order(item, None)
     if isinstance(plain, Value) and (plain in own or plain is not item):
         return plain
     part: Given = op.part(plain) if plain.shape or isinstance(plain, Value) else _number(plain)
@@ -345,7 +347,7 @@ def _write_scan(op: Op, rounds: Rounds, trial: Trial) -> list[Operand]:
     outer.traced.remarks.update(inner.traced.remarks)
     outer.traced.layers.update(inner.traced.layers)
     kept = [place for place in range(len(trial.states)) if not trial.is_same(place)]
-    statements = [*_unchanged(rounds, trial), *inner.traced.statements]
+    statements = [*_bind_unchanged(rounds, trial), *inner.traced.statements]
     after, states = ([item for item in (held[n] for n in kept) if isinstance(item, Value)]
                      for held in (trial.after, trial.states))  # fmt: skip
     results = [item for item in trial.results if isinstance(item, Value)]
@@ -354,7 +356,7 @@ def _write_scan(op: Op, rounds: Rounds, trial: Trial) -> list[Operand]:
     first = len(trial.states)
     stacks = [_stack(op, item, rounds, first + place) for place, item in enumerate(results)]
     parts = [_start(op, rounds.states[place]) for place in kept]
-    over = [op.tensor(op.ordered(item, None)) if isinstance(item, Value | Constant) else item
+    over = [op.tensor(op.with_order(item, None)) if isinstance(item, Value | Constant) else item
             for item in rounds.over]  # fmt: skip
     tree = op.call("scan", *parts, *over, axis=rounds.axis or None,
                    reverse=rounds.is_reversed or None)  # fmt: skip
@@ -363,7 +365,7 @@ def _write_scan(op: Op, rounds: Rounds, trial: Trial) -> list[Operand]:
     return [*last, *stacks]
 
 
-def _unchanged(rounds: Rounds, trial: Trial) -> Iterator[Statement]:
+def _bind_unchanged(rounds: Rounds, trial: Trial) -> Iterator[Statement]:
     """States that stay as they are have the value from outside."""
     for place, (start, state) in enumerate(zip(rounds.states, trial.states, strict=True)):
         if isinstance(state, Value) and isinstance(start, Value) and trial.is_same(place):
@@ -388,7 +390,7 @@ def _name(op: Op, place: int, default: str) -> str:
 
 def _start(op: Op, item: Operand) -> Given:
     """What a state is before the first round."""
-    plain = op.ordered(item, None)
+    plain = op.with_order(item, None)
     if isinstance(plain, Value):
         return plain
     if not plain.shape:

@@ -254,7 +254,7 @@ def with_bias(op: Op, a: object, b: object) -> Value | None:
             continue
         is_row = other.array.size == width and other.shape[-1:] == (width,)
         if is_row and op.type.shape == value.shape:
-            arrays = {**layer.arrays, "b": op.narrowed(other.array.reshape(-1))}
+            arrays = {**layer.arrays, "b": op.narrow(other.array.reshape(-1))}
             return op.result("{1}({0})", _input_of(op, value), with_options(layer, arrays))
     return None
 

@@ -83,7 +83,9 @@ class Tracer:
         for output, output_type in zip(node.output, self.types(node, inputs), strict=False):
             if output and output_type is not None:
                 order = plain_order(output_type.shape)
-                values[output] = Value(output_type.dtype, output_type.shape, order, word(output), output_type.element)
+                values[output] = Value(
+                    output_type.dtype, output_type.shape, order, word(output), output_type.element
+                )
 
     def types(self, node: Any, inputs: list[Operand | None]) -> list[TensorType | None]:
         try:
@@ -183,7 +185,7 @@ class Tracer:
             return list(CONTROL[node.op_type](self, self.op(node, inputs, []), values))
         key = (node.domain if node.domain != "ai.onnx" else "", node.op_type)
         if key not in RULES:
-            return self.expanded(node, inputs)
+            return self.expand(node, inputs)
         types = [] if key in OWN_SHAPES else output_types(self.environment, node, inputs)
         output = RULES[key](self.op(node, inputs, types))
         return [output] if isinstance(output, Value | Constant) else [*output]
@@ -211,7 +213,7 @@ class Tracer:
         scope = self.scopes.get(next(filter(None, node.output), ""))
         return scope if scope is not None else scope_of(node) or ()
 
-    def expanded(self, node: Any, inputs: list[Operand | None]) -> list[Operand | None]:
+    def expand(self, node: Any, inputs: list[Operand | None]) -> list[Operand | None]:
         """An operator without a rule of its own, by the operators that define it."""
         body = self.environment.function_of(node, inputs)
         if body is None:
@@ -305,7 +307,9 @@ def trace(
                 values[port.name] = Constant(np.zeros(port_type.shape, _HELD[port_type.dtype]))
                 continue
             order = plain_order(port_type.shape)
-            value = Value(port_type.dtype, port_type.shape, order, word(port.name), port_type.element)
+            value = Value(
+                port_type.dtype, port_type.shape, order, word(port.name), port_type.element
+            )
             values[port.name] = traced.inputs[port.name] = value
     tracer.walk(graph.node, values)
     for port in graph.output:
@@ -350,4 +354,4 @@ def _plain(tracer: Tracer, operand: Operand) -> Operand:
     """An output in ONNX's order of axes, and with numbers of the language's element types."""
     op = Op("", 0, {}, [operand], [], (), "", "y", tracer.writer)
     result = op.plain(0)
-    return Constant(op.narrowed(result.array)) if isinstance(result, Constant) else result
+    return Constant(op.narrow(result.array)) if isinstance(result, Constant) else result

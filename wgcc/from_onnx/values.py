@@ -202,11 +202,11 @@ class Body:
     results: tuple[Value, ...]
 
     @property
-    def given(self) -> tuple[Value, ...]:
+    def round_inputs(self) -> tuple[Value, ...]:
         return (*self.states, *self.items)
 
     @property
-    def returned(self) -> tuple[Value, ...]:
+    def round_outputs(self) -> tuple[Value, ...]:
         return (*self.after, *self.results)
 
 
@@ -222,7 +222,7 @@ def values_read(statement: Statement) -> Iterator[Value]:
     """The values that it reads, also those that the rounds of a loop read from outside."""
     own: set[Value] = set()
     for item in flat([statement]):
-        own.update(item.body.given if item.body else ())
+        own.update(item.body.round_inputs if item.body else ())
         own.update(() if item is statement else item.outputs)
     for item in flat([statement]):
         yield from (part for part in item.parts if isinstance(part, Value) and part not in own)
@@ -254,7 +254,10 @@ class Traced:
         self.remarks.setdefault(text, {})[name] = None
 
     def all_notes(self) -> list[str]:
-        return [*self.notes, *(f"{text}: {_listed(names)}" for text, names in self.remarks.items())]
+        return [
+            *self.notes,
+            *(f"{text}: {_name_list(names)}" for text, names in self.remarks.items()),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +301,7 @@ class Writer:
 MOST_NAMES = 12
 
 
-def _listed(names: Iterable[str]) -> str:
+def _name_list(names: Iterable[str]) -> str:
     all_names = list(names)
     more = f" and {len(all_names) - MOST_NAMES} more" if len(all_names) > MOST_NAMES else ""
     return ", ".join(all_names[:MOST_NAMES]) + more

@@ -9,7 +9,7 @@ from wgcc.from_onnx.context import Given, Op
 from wgcc.from_onnx.literals import LARGEST, real
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.rule import Rule, axes_of, dtype, per_axis
-from wgcc.from_onnx.rules.shapes import ZERO, padded
+from wgcc.from_onnx.rules.shapes import ZERO, pad_axes
 from wgcc.from_onnx.values import Constant, Member, Operand, Shape, channels_last_order
 from wgcc.ir.places import ceil_div
 from wgcc.lazy_numpy import np
@@ -58,15 +58,15 @@ def _same_pads(
     return before + after
 
 
-def evenly_padded(op: Op, x: Operand, found: dict[str, list[int]]) -> tuple[Operand, Given]:
+def evenly_padded(op: Op, x: Operand, window: dict[str, list[int]]) -> tuple[Operand, Given]:
     """Padding that is the same on both sides is an option; other padding comes before."""
-    if found["before"] == found["after"]:
-        return x, per_axis(found["before"])
+    if window["before"] == window["after"]:
+        return x, per_axis(window["before"])
     pairs = {
         axis + 2: pair
-        for axis, pair in enumerate(zip(found["before"], found["after"], strict=True))
+        for axis, pair in enumerate(zip(window["before"], window["after"], strict=True))
     }
-    return padded(op, x, pairs), 0
+    return pad_axes(op, x, pairs), 0
 
 
 def conv(op: Op) -> Operand:
@@ -80,7 +80,7 @@ def conv(op: Op) -> Operand:
     options = _options(stride=per_axis(window["strides"]), pad=pad,
                        dilation=per_axis(window["dilations"]), groups=groups)  # fmt: skip
     order = channels_last_order(rank)
-    kernel = op.transposed(w, (*range(2, rank), 1, 0))
+    kernel = op.transpose(w, (*range(2, rank), 1, 0))
     layer = _conv_layer(op, kernel, f"Conv{rank - 2}d", x.shape[1], w.shape[0], options)
     if layer is not None:
         return op.result("{1}({0})", x, layer, order=order)
@@ -126,14 +126,14 @@ def conv_transpose(op: Op) -> Operand:
     before, sizes = _transposed_padding(op, full, op.type.shape[2:])
     order = channels_last_order(rank)
     # PyTorch's kernel is turned round; wgcc's is, too: [k, I, O / groups].
-    kernel = op.transposed(w, (*range(2, rank), 0, 1))
+    kernel = op.transpose(w, (*range(2, rank), 0, 1))
     options = _options(stride=per_axis(strides), dilation=per_axis(dilations), groups=groups)
     spread = op.call(f"conv_transpose{count}d", x, kernel, **options)
     whole = op.emit("{0}", spread, order=order)
     pairs = {
         axis + 2: (-before[axis], sizes[axis] - full[axis] + before[axis]) for axis in range(count)
     }
-    cut = padded(op, whole, pairs)
+    cut = pad_axes(op, whole, pairs)
     if not op.has(2):
         return op.result("{0}", cut, order=order)
     return op.result("{0} + {1}", cut, op.plain(2), order=order)
@@ -222,36 +222,36 @@ def pool_windows(
     return {**window, "beyond": beyond}
 
 
-def _ceil_counts(found: dict[str, list[int]], reach: list[int], spatial: Shape) -> list[int]:
+def _ceil_counts(window: dict[str, list[int]], reach: list[int], spatial: Shape) -> list[int]:
     counts = []
     for axis, size in enumerate(spatial):
-        stride, before = found["strides"][axis], found["before"][axis]
-        whole = size + before + found["after"][axis]
+        stride, before = window["strides"][axis], window["before"][axis]
+        whole = size + before + window["after"][axis]
         count = ceil_div(whole - reach[axis], stride) + 1
         counts.append(count - ((count - 1) * stride >= size + before))
     return counts
 
 
-def _is_even(found: dict[str, list[int]], kernel: list[int]) -> bool:
+def _is_even(window: dict[str, list[int]], kernel: list[int]) -> bool:
     """Padding that the language's pooling has as an option."""
     halves = [size // 2 for size in kernel]
-    fits = all(pad <= half for pad, half in zip(found["before"], halves, strict=True))
-    return fits and found["before"] == found["after"] == found.get("beyond", found["after"])
+    fits = all(pad <= half for pad, half in zip(window["before"], halves, strict=True))
+    return fits and window["before"] == window["after"] == window.get("beyond", window["after"])
 
 
 def _pool_options(
-    op: Op, x: Operand, found: dict[str, list[int]], kernel: list[int], value: ast.Expr = ZERO
+    op: Op, x: Operand, window: dict[str, list[int]], kernel: list[int], value: ast.Expr = ZERO
 ) -> tuple[Operand, dict[str, Given]]:
     """Uneven padding, and padding of more than half a window, is done before."""
-    if not _is_even(found, kernel):
+    if not _is_even(window, kernel):
         pairs = {
             axis + 2: pair
-            for axis, pair in enumerate(zip(found["before"], found["beyond"], strict=True))
+            for axis, pair in enumerate(zip(window["before"], window["beyond"], strict=True))
         }
-        x, found = padded(op, x, pairs, "constant", value), {**found, "before": [0]}
-    extra = _options(pad=per_axis(found["before"]), dilation=per_axis(found["dilations"]))
-    ceil = {"ceil_mode": True} if found["ceil"] else {}
-    return x, {"stride": per_axis(found["strides"]), **extra, **ceil}
+        x, window = pad_axes(op, x, pairs, "constant", value), {**window, "before": [0]}
+    extra = _options(pad=per_axis(window["before"]), dilation=per_axis(window["dilations"]))
+    ceil = {"ceil_mode": True} if window["ceil"] else {}
+    return x, {"stride": per_axis(window["strides"]), **extra, **ceil}
 
 
 def average_pool(op: Op) -> Operand:
@@ -276,24 +276,24 @@ def _average(op: Op, x: Given, kernel: list[int], options: dict[str, Given]) -> 
 
 
 def _uneven_average(
-    op: Op, x: Operand, found: dict[str, list[int]], kernel: list[int], counted: bool
+    op: Op, x: Operand, window: dict[str, list[int]], kernel: list[int], counted: bool
 ) -> Operand:
     """The mean over the elements that are there: a sum divided by their number.
 
     Padding counts as such elements if asked, but never what `ceil_mode` adds to it.
     """
     order = channels_last_order(len(x.shape))
-    x, options = _pool_options(op, x, found, kernel)
+    x, options = _pool_options(op, x, window, kernel)
     counts = np.ones((1,), np.float32)
     for axis, size in enumerate(op.operand(0).shape[2:]):
-        before = found["before"][axis]
-        there = np.zeros(size + before + found["beyond"][axis])
+        before = window["before"][axis]
+        there = np.zeros(size + before + window["beyond"][axis])
         there[before : before + size] = 1
-        there[: before + size + found["after"][axis]] += counted * (
-            there[: before + size + found["after"][axis]] == 0
+        there[: before + size + window["after"][axis]] += counted * (
+            there[: before + size + window["after"][axis]] == 0
         )
-        reach = np.arange(kernel[axis]) * found["dilations"][axis]
-        starts = np.arange(op.type.shape[axis + 2]) * found["strides"][axis]
+        reach = np.arange(kernel[axis]) * window["dilations"][axis]
+        starts = np.arange(op.type.shape[axis + 2]) * window["strides"][axis]
         along = there[starts[:, None] + reach].sum(1)
         counts = counts[..., None] * along if axis else along
     share = (counts / np.prod(kernel)).astype(np.float32)[None, ..., None]

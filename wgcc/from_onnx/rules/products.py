@@ -57,18 +57,18 @@ def linear(op: Op, matrix: Array, bias: Array | None) -> Member:
 
 
 def _with_vector(op: Op, a: Operand, b: Operand) -> Operand:
-    left = op.reshaped(a, (1, *a.shape)) if len(a.shape) == 1 else a
-    right = op.reshaped(b, (*b.shape, 1)) if len(b.shape) == 1 else b
-    return op.reshaped(op.emit("{0} @ {1}", left, right), op.type.shape)
+    left = op.reshape(a, (1, *a.shape)) if len(a.shape) == 1 else a
+    right = op.reshape(b, (*b.shape, 1)) if len(b.shape) == 1 else b
+    return op.reshape(op.emit("{0} @ {1}", left, right), op.type.shape)
 
 
 def gemm(op: Op) -> Operand:
     a, b = op.plain(0), op.plain(1)
     alpha, beta = float(op.attribute("alpha", 1.0)), float(op.attribute("beta", 1.0))
     if op.attribute("transA", 0):
-        a = op.transposed(a, (1, 0))
+        a = op.transpose(a, (1, 0))
     if op.attribute("transB", 0):
-        b = op.transposed(b, (1, 0))
+        b = op.transpose(b, (1, 0))
     c = op.operand(2) if op.has(2) and beta else None
     if is_own_matrix(op, b) and _is_bias(op, c):
         return _linear(op, a, b, c, alpha, beta)
@@ -76,7 +76,7 @@ def gemm(op: Op) -> Operand:
     if c is None:
         return op.result(product, a, b, None, alpha)
     added = "{2}" if beta == 1 else "{4} * {2}"
-    return op.result(f"{product} + {added}", a, b, op.ordered(c, None), alpha, beta)
+    return op.result(f"{product} + {added}", a, b, op.with_order(c, None), alpha, beta)
 
 
 def _is_bias(op: Op, c: Operand | None) -> bool:
@@ -157,7 +157,7 @@ def as_floats(op: Op, x: Operand, scale: Operand, zero: Operand | None, axis: in
         op.remark(SMALL)
         return Constant(_floats(x, scale, zero, axis))
     op.remark(STORED if isinstance(x, Constant) else COMPUTED)
-    source = op.tensor(x if isinstance(x, Constant) else op.ordered(x, None))
+    source = op.tensor(x if isinstance(x, Constant) else op.with_order(x, None))
     shape = x.shape
     factor = spread(op, scale, shape, axis)
     if zero is None or (isinstance(zero, Constant) and not zero.array.any()):
@@ -184,8 +184,8 @@ def spread(op: Op, item: Operand, shape: Shape, axis: int) -> Operand:
     """One number, or one for each place along an axis, to be broadcast to `shape`."""
     size = int(np.prod(item.shape))
     if size == 1:
-        return op.reshaped(item, ())
-    return op.reshaped(item, (size, *(1,) * (len(shape) - 1 - axis)))
+        return op.reshape(item, ())
+    return op.reshape(item, (size, *(1,) * (len(shape) - 1 - axis)))
 
 
 def quantize(op: Op) -> Operand:
@@ -216,14 +216,14 @@ def inner(op: Op, inputs: list[Operand | None], shape: Shape) -> Op:
 
 def matmul_integer(op: Op) -> Operand:
     op.remark(SUMMED)
-    a = shifted(op, 0, 2, -2)
-    b = shifted(op, 1, 3, -1)
+    a = subtract_zero_point(op, 0, 2, -2)
+    b = subtract_zero_point(op, 1, 3, -1)
     product = matmul(inner(op, [a, b], op.type.shape))
     assert isinstance(product, Value)
     return op.result("i32(round({0}))", product)
 
 
-def shifted(op: Op, place: int, zero_place: int, axis: int) -> Operand:
+def subtract_zero_point(op: Op, place: int, zero_place: int, axis: int) -> Operand:
     """Bytes less their zero point, as floats."""
     x = op.operand(place)
     one = Constant(np.float32(1))
@@ -233,7 +233,7 @@ def shifted(op: Op, place: int, zero_place: int, axis: int) -> Operand:
 
 def conv_integer(op: Op) -> Operand:
     op.remark(SUMMED)
-    x, w = shifted(op, 0, 2, 1), shifted(op, 1, 3, 0)
+    x, w = subtract_zero_point(op, 0, 2, 1), subtract_zero_point(op, 1, 3, 0)
     convolution = conv(inner(op, [x, w], op.type.shape))
     assert isinstance(convolution, Value)
     return op.result("i32(round({0}))", convolution, order=convolution.order)
@@ -255,7 +255,7 @@ def qlinear_conv(op: Op) -> Operand:
         scales = op.constant(1, "scale") * op.constant(4, "scale")
         given.append(Constant((op.constant(8, "bias") * scales).astype(np.float32)))
     convolution = conv(inner(op, given, op.type.shape))
-    plain = op.ordered(convolution, None)
+    plain = op.with_order(convolution, None)
     return as_bytes(op, plain, op.operand(6), op.operand(7), 1)
 
 

@@ -103,7 +103,7 @@ def _special(op: Op) -> bool:
 
 
 def _rows_first(op: Op) -> Operand:
-    x = op.plain(0) if op.attribute("layout", 0) else op.transposed(op.operand(0), (1, 0, 2))
+    x = op.plain(0) if op.attribute("layout", 0) else op.transpose(op.operand(0), (1, 0, 2))
     if op.attribute("direction", "forward") != "reverse":
         return x
     return op.emit("flip({0}, axis = 1)", x)
@@ -133,7 +133,7 @@ def _start(op: Op, place: int, batch: int, hidden: int, directions: int) -> Oper
     if not _has_start(op, place):
         return zeros("f32", (directions, batch, hidden))
     state = op.plain(place)
-    return op.transposed(state, (1, 0, 2)) if op.attribute("layout", 0) else state
+    return op.transpose(state, (1, 0, 2)) if op.attribute("layout", 0) else state
 
 
 def _by_layers(op: Op, x: Operand, hidden: int, directions: int) -> tuple[Value, tuple[Value, ...]]:
@@ -202,7 +202,7 @@ def _by_cell(op: Op, x: Operand, hidden: int, direction: int) -> tuple[Value, tu
     targets = "({1}, {2}), {0}" if len(names) > 1 else "{1}, {0}"
     op.emit_many("scan({1}, {2}, {0}, axis = 1, reverse = {3})", x, cell, state,
                  True if direction else None, values=(y, *last), targets=targets)  # fmt: skip
-    whole = tuple(op.reshaped(value, (1, batch, hidden)) for value in last)
+    whole = tuple(op.reshape(value, (1, batch, hidden)) for value in last)
     return y, tuple(value for value in whole if isinstance(value, Value))
 
 
@@ -243,12 +243,12 @@ def _outputs(
     batch, time, _ = y.shape
     if op.attribute("direction", "forward") == "reverse":
         y = op.emit("flip({0}, axis = 1)", y)
-    split = op.reshaped(y, (batch, time, directions, hidden))
+    split = op.reshape(y, (batch, time, directions, hidden))
     if op.attribute("layout", 0):
         outputs: list[Operand | None] = [split]
-        outputs += [op.transposed(state, (1, 0, 2)) for state in states]
+        outputs += [op.transpose(state, (1, 0, 2)) for state in states]
         return outputs
-    return [op.turned(split, (1, 2, 0, 3)), *states]
+    return [op.permute(split, (1, 2, 0, 3)), *states]
 
 
 RULES: dict[str, Rule] = {"LSTM": recurrent, "GRU": recurrent, "RNN": recurrent}

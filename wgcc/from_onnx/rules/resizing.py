@@ -103,13 +103,13 @@ def _matrix(op: Op, x: Operand, axis: int) -> Array:
         roi = op.constant(1, "region").reshape(2, -1)[:, axes.index(axis)]
         given["roi"] = np.array([0.0, roi[0], 1.0, roi[1]], np.float32)
         names[1] = "roi"
-    matrix = _resized(op, given, names)
+    matrix = _resize_columns(op, given, names)
     if matrix.shape[1] != op.type.shape[axis]:
         raise CannotImport("its sizes do not follow from its scales")
     return matrix
 
 
-def _resized(op: Op, given: Mapping[str, Array], names: Sequence[str]) -> Array:
+def _resize_columns(op: Op, given: Mapping[str, Array], names: Sequence[str]) -> Array:
     """Columns resized by ONNX's reference, with the node's own settings."""
     from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
     from onnx.reference import ReferenceEvaluator
@@ -174,7 +174,7 @@ def affine_grid(op: Op) -> Operand:
     text = '{0} @ rearrange({1}, "n i j -> n j i")'
     table = op.parameter_of(base, "grid")
     flat = op.emit(text, table, theta)
-    return op.reshaped(flat, op.type.shape)
+    return op.reshape(flat, op.type.shape)
 
 
 def _positions(size: int, align: bool) -> Array:

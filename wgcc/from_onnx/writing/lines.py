@@ -37,7 +37,7 @@ class Line:
 
     @property
     def width(self) -> int:
-        return len(expression_text(_changed(self.tree, _measured)))
+        return len(expression_text(_change(self.tree, _measure)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,9 @@ Calls: TypeAlias = Mapping[int, tuple[str, int | None]]
 def lines_of(block: Block, calls: Calls) -> list[Line | Block | Chain]:
     items = [_line(item) if isinstance(item, Statement) else item for item in block.body]
     across = {part for item in items if isinstance(item, Block) for part in parts_of(item)}
-    kept = {part for part in across if isinstance(part, Value)} | set(block.returned)
+    kept = {part for part in across if isinstance(part, Value)} | set(block.call_outputs)
     items = _without_aliases(items, kept)
-    return _chained(_inlined(items, kept), calls)
+    return _find_chains(_inline(items, kept), calls)
 
 
 def _line(item: Statement) -> Line:
@@ -71,11 +71,11 @@ def parts_of(item: Item) -> Sequence[Value | Member]:
     return item.read if isinstance(item, Block) else item.parts
 
 
-def _changed(tree: ast.Syntax, change: Any) -> Any:
+def _change(tree: ast.Syntax, change: Any) -> Any:
     return rewrite(tree, change)
 
 
-def _measured(node: ast.Syntax) -> ast.Syntax | None:
+def _measure(node: ast.Syntax) -> ast.Syntax | None:
     if isinstance(node, Leaf):
         return LEAF
     return WHOLE_NUMBER if isinstance(node, ast.Int) else None
@@ -94,7 +94,7 @@ def _without_aliases(items: Sequence[Item], kept: set[Value]) -> list[Item]:
         if isinstance(item, Block):
             remaining.append(item)
             continue
-        line = replace(item, tree=_changed(item.tree, origin))
+        line = replace(item, tree=_change(item.tree, origin))
         if isinstance(line.tree, Leaf) and line.outputs[0] not in kept:
             same[line.outputs[0]] = line.tree.part
         else:
@@ -102,7 +102,7 @@ def _without_aliases(items: Sequence[Item], kept: set[Value]) -> list[Item]:
     return remaining
 
 
-def _inlined(items: Sequence[Item], kept: set[Value]) -> list[Item]:
+def _inline(items: Sequence[Item], kept: set[Value]) -> list[Item]:
     """`kept` are values that need a name; others are written into the line that uses them."""
     uses = Counter(part for item in items for part in parts_of(item))
     waiting: dict[object, Line] = {}
@@ -130,10 +130,10 @@ def _with(line: Line, inner: Line) -> Line:
         return inner.tree if is_it else None
 
     nodes = tuple(dict.fromkeys((*inner.nodes, *line.nodes)))
-    return replace(line, tree=_changed(line.tree, change), nodes=nodes)
+    return replace(line, tree=_change(line.tree, change), nodes=nodes)
 
 
-def _chained(items: Sequence[Item], calls: Calls) -> list[Line | Block | Chain]:
+def _find_chains(items: Sequence[Item], calls: Calls) -> list[Line | Block | Chain]:
     entries: list[Line | Block | Chain] = []
     rest = list(items)
     while rest:

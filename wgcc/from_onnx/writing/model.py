@@ -23,7 +23,7 @@ from wgcc.from_onnx.writing.trained_output import Trained, trained_output
 from wgcc.from_onnx.writing.training import (
     Loss,
     Ports,
-    corrected,
+    corrected_paths,
     named_results,
     output_of,
     places,
@@ -171,17 +171,17 @@ def _trained_members(
     model: ModelWriter,
 ) -> list[Any]:
     """All members, among them `forward`, which all entries call."""
-    layer_places = list(places(root, kind, model))
+    member_places = list(places(root, kind, model))
     count = len(entries.outputs)
     ports = Ports(entries.ports(True), trained.place if count > 1 else None)
-    over = selectors(training, layer_places)
-    remark_frozen(entries.traced, training, layer_places)
+    over = selectors(training, member_places)
+    remark_frozen(entries.traced, training, member_places)
     loss = Loss(trained.loss, trained.output.shape, trained.axis)
     return [
-        *_corrections(training, corrected(training, layer_places)),
+        *_corrections(training, corrected_paths(training, member_places)),
         entries.forward(),
         *training_members(training, ports, loss, over),
-        entries.predict(_predicted(ports, trained, count)),
+        entries.predict(_prediction(ports, trained, count)),
     ]
 
 
@@ -191,14 +191,14 @@ def _corrections(training: Training, paths: Sequence[str]) -> list[ast.Replace]:
     return [ast.Replace(NOWHERE, patterns, low_rank)] if patterns else []
 
 
-def _predicted(ports: Ports, trained: Trained, count: int) -> list[ast.Statement] | ast.Expr:
+def _prediction(ports: Ports, trained: Trained, count: int) -> list[ast.Statement] | ast.Expr:
     """The model's own outputs, of which the trained one may end in a function."""
     if not trained.function:
         return ports.forward()
     if count == 1:
-        return trained.predicted(ports.forward())
+        return trained.prediction(ports.forward())
     items = [output_of(name("y"), place) for place in range(count)]
-    items[trained.place] = trained.predicted(items[trained.place])
+    items[trained.place] = trained.prediction(items[trained.place])
     return [bind([name("y")], ports.forward()), ast.Return(NOWHERE, tuple(items))]
 
 

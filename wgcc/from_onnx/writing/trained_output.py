@@ -42,7 +42,7 @@ class Trained:
         assert isinstance(output, Value)
         return output
 
-    def predicted(self, tree: ast.Expr) -> ast.Expr:
+    def prediction(self, tree: ast.Expr) -> ast.Expr:
         """The model's own output, computed of what the loss is of."""
         is_last = self.axis == len(self.output.shape) - 1
         axis = None if is_last or self.function != "softmax" else self.axis
@@ -71,7 +71,10 @@ def trained_output(traced: Traced, training: Training) -> Trained:
     if ending.statement is None or ending.function != wanted:
         return Trained(traced, place, axis, training.loss)
     before = _before(ending, ending.statement)
-    outputs = {**traced.outputs, name: before[-1].outputs[0] if before else _inner(ending.statement)}
+    outputs = {
+        **traced.outputs,
+        name: before[-1].outputs[0] if before else _inner(ending.statement),
+    }
     without = replace(traced, outputs=outputs, statements=[*traced.statements, *before])
     loss = "bce_logits" if wanted == "sigmoid" else training.loss
     return Trained(without, place, axis, loss, wanted)
@@ -91,20 +94,20 @@ def _chosen(traced: Traced, training: Training) -> tuple[int, Value]:
     raise WgError(f"--train: there is {wanted}: the model has {names}")
 
 
-def _class_axis(found: Ending, output: Value, name: str) -> int:
+def _class_axis(ending: Ending, output: Value, name: str) -> int:
     """Cross entropy needs classes along an axis that is not that of the examples."""
     lead = f"--loss cross_entropy: `{name}`"
-    if found.function == "sigmoid":
+    if ending.function == "sigmoid":
         raise WgError(f"{lead} ends in a sigmoid, and has no classes of which one is right: give "
                       "--loss bce")  # fmt: skip
     rank = len(output.shape)
-    if found.axis is None and (found.function or rank > 2):
+    if ending.axis is None and (ending.function or rank > 2):
         raise WgError(f"{lead} is {list(output.shape)}, and it is not known which of its axes has "
                       "the classes: give another --loss")  # fmt: skip
-    if found.axis == 0 and rank > 1:
+    if ending.axis == 0 and rank > 1:
         raise WgError(f"{lead} {list(output.shape)} has its classes along axis 0, where examples "
                       "should be: give another --loss")  # fmt: skip
-    return rank - 1 if found.axis is None else found.axis
+    return rank - 1 if ending.axis is None else ending.axis
 
 
 def _ending(traced: Traced, output: Value) -> Ending:
@@ -150,17 +153,17 @@ def _inner(item: Statement) -> Value:
     return operand
 
 
-def _before(found: Ending, last: Statement) -> list[Statement]:
+def _before(ending: Ending, last: Statement) -> list[Statement]:
     """The same moves of what the function is of."""
     value, statements = _inner(last), []
-    for move in found.moves:
+    for move in ending.moves:
         after = replace(move.outputs[0])
-        statements.append(_moved(move, after, value))
+        statements.append(_move(move, after, value))
         value = after
     return statements
 
 
-def _moved(move: Statement, after: Value, of: Value) -> Statement:
+def _move(move: Statement, after: Value, of: Value) -> Statement:
     inner = _inner(move)
 
     def change(node: ast.Syntax) -> ast.Syntax | None:
@@ -220,11 +223,11 @@ def _after(moves: Sequence[Statement], axis: int) -> int | None:
         if item.alias_of is not None:
             place = after.order[before.order.index(place)]
         elif item.reshapes is not None:
-            place = _reshaped(place, before.shape, after.shape)
+            place = _axis_after_reshape(place, before.shape, after.shape)
     return place
 
 
-def _reshaped(axis: int, before: Shape, after: Shape) -> int | None:
+def _axis_after_reshape(axis: int, before: Shape, after: Shape) -> int | None:
     """Axes of 1 may come and go; others on one side of this axis may be joined or split."""
     long = [[place for place, size in enumerate(shape) if size > 1] for shape in (before, after)]
     sizes = [[shape[place] for place in places] for shape, places in
