@@ -147,7 +147,7 @@ def _tested_mask(op: Op, test: Part) -> Part | None:
 
 
 def _scores(op: Op, part: object, steps: int = MOST_STEPS) -> Scores | None:
-    """What a value is, if it is made of products of two tensors."""
+    """The scores that a value holds, if it is computed from the product of two tensors."""
     if not steps:
         return None
     product = match(op, part, "{0} @ {1}")
@@ -309,7 +309,7 @@ def _change_mask(op: Op, mask: Part | None, change: Added | Replaced, low: float
 
 
 def _bound_mask(op: Op, mask: Part, low: float) -> Part:
-    """A mask whose numbers are not so low that they would hide keys altogether."""
+    """Raises numbers of a mask that are so low that they would hide keys altogether."""
     if isinstance(mask, Member):
         bounded = np.maximum(mask.arrays[""], np.float32(low))
         same = np.array_equal(bounded, mask.arrays[""])

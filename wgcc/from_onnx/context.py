@@ -147,7 +147,7 @@ class Op:
         self.writer.made_by |= dict.fromkeys(statement.outputs, statement)
 
     def tree(self, item: Given) -> ast.Syntax | None:
-        """What stands for an operand, a number or a list of such in a tree; None stays None."""
+        """The syntax tree of an operand, a number or a list of such; None stays None."""
         if isinstance(item, Value | Constant | Member):
             part = self.part(item)
             return leaf(part) if isinstance(part, Value | Member) else part
@@ -165,7 +165,7 @@ class Op:
         return self._constant_part(item) if isinstance(item, Constant) else item
 
     def recompute(self, constant: Constant) -> Operand:
-        """What is known already, computed from its weights, so that training changes it."""
+        """Computes a folded constant at run time from its weights, so that training changes it."""
         if constant.again is None:
             return constant
         try:
@@ -240,7 +240,7 @@ class Op:
         return last if last and not NUMBERED_BLOCK.fullmatch(last) else default
 
     def narrow(self, array: Array) -> Array:
-        """The numbers as the language holds them."""
+        """Converts numbers to the type that the language holds them in."""
         kind = array.dtype.kind
         if kind not in "iub" and not np.isfinite(array).all():
             array = self._finite(array)
@@ -320,7 +320,7 @@ class Op:
         return self.emit("reshape({0}, {1})", whole, list(shape))
 
     def view(self, operand: Operand, shape: Shape) -> Operand:
-        """As `reshaped`, but axes stay stored in their order where the new shape allows that."""
+        """Like `reshape`, but axes stay stored in their order where the new shape allows that."""
         source: object = operand
         while isinstance(source, Value):
             order = kept_order(source, shape)
@@ -346,7 +346,7 @@ class Op:
         self.writer.traced.layers[layer.name.text] = layer
 
     def remark(self, text: str) -> None:
-        """What is said of all nodes that it is true of."""
+        """Adds this node to those that the remark is made of."""
         self.writer.traced.remark(text, f"{self.kind} {self.node or self.name}")
 
     def note(self, text: str) -> None:

@@ -150,7 +150,7 @@ def _written_out(
 
 
 def stack_rounds(op: Op, items: Sequence[Operand], axis: int) -> Operand:
-    """Results of all rounds along a new axis."""
+    """Stacks the results of all rounds along a new axis."""
     if not items:
         raise CannotImport("it has no round, and its stacked output is empty")
     if all(isinstance(item, Constant) for item in items):

@@ -366,7 +366,7 @@ def _by_reference(environment: Environment, node: Any, held: dict[str, Array]) -
 
 
 def _by_onnxruntime(environment: Environment, node: Any, held: dict[str, Array]) -> Any:
-    """Where ONNX's reference has a fault or lacks the operator."""
+    """Runs a node on which ONNX's reference fails; None if onnxruntime fails, too."""
     try:
         import onnxruntime
     except ImportError:

@@ -159,7 +159,7 @@ def _suggestions(missing: list[OpenSize]) -> Iterator[dict[str, int]]:
 
 @contextmanager
 def temporary_sizes(axes: Sequence[OpenSize], numbers: Mapping[str, int]) -> Iterator[None]:
-    """Gives open sizes other numbers for a while."""
+    """Gives open sizes other numbers until the block ends."""
     before = [(size, type(size.dim).FromString(size.dim.SerializeToString())) for size in axes]
     for size in axes:
         if size.name in numbers:

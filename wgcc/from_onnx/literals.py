@@ -22,7 +22,7 @@ def real(number: float) -> ast.Expr:
 
 
 def replace_infinity(tree: ast.Float) -> ast.Float | None:
-    """In place of infinity and what is rounded to it."""
+    """The largest number in place of infinity; None for a number that can be written as it is."""
     return ast.Float(NOWHERE, LARGEST) if tree.value > LARGEST else None
 
 

@@ -66,7 +66,7 @@ def run_nodes(
     values: Values,
     given: Sequence[Operand],
 ) -> Mapping[str, Operand]:
-    """What some nodes of an inner graph compute."""
+    """The values that some nodes of an inner graph compute, by name."""
     inner = dict(values)
     inner |= {name: Constant(array) for name, array in initialisers(graph).items()}
     inner |= {port.name: item for port, item in zip(graph.input, given, strict=False)}
@@ -124,7 +124,7 @@ def reads(graph: Any) -> Counter[str]:
 
 
 def own_weights(tracer: Tracer, graph: Any) -> set[str]:
-    """What is read at one place of an inner graph, and nowhere else; by none inside that."""
+    """Names that one place of an inner graph reads, and no other; none for nested graphs."""
     if tracer.depth:
         return set()
     once = {name for name, count in reads(graph).items() if count == 1}
@@ -366,7 +366,7 @@ def _write_scan(op: Op, rounds: Rounds, trial: Trial) -> list[Operand]:
 
 
 def _bind_unchanged(rounds: Rounds, trial: Trial) -> Iterator[Statement]:
-    """States that stay as they are have the value from outside."""
+    """Binds states that stay as they are to their value outside the loop."""
     for place, (start, state) in enumerate(zip(rounds.states, trial.states, strict=True)):
         if isinstance(state, Value) and isinstance(start, Value) and trial.is_same(place):
             yield Statement((state,), leaf(start), (), "")
@@ -389,7 +389,7 @@ def _name(op: Op, place: int, default: str) -> str:
 
 
 def _start(op: Op, item: Operand) -> Given:
-    """What a state is before the first round."""
+    """The value of a state before the first round."""
     plain = op.with_order(item, None)
     if isinstance(plain, Value):
         return plain

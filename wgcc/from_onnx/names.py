@@ -55,8 +55,11 @@ def scope_of(node: Any) -> Scope | None:
 
 
 def scopes_of(nodes: Iterable[Any]) -> dict[str, Scope]:
-    """By first output. Nodes that rewriting has left without a scope are in that of their
-    neighbours: as far as the one before and the one behind agree."""
+    """The scopes of nodes by their first output.
+
+    A node that rewriting has left without a scope gets the part on which those of its neighbours
+    agree.
+    """
     held = list(nodes)
     own = [scope_of(node) for node in held]
     behind: list[Scope] = []

@@ -78,7 +78,7 @@ def _by_onnxruntime(model: Any, names: list[str], inputs: Mapping[str, Array]) -
 
 
 def _reason(error: Exception) -> str:
-    """What onnxruntime says, without its codes."""
+    """The message of onnxruntime without its error codes."""
     if isinstance(error, ImportError):
         return "onnxruntime is not installed, and ONNX's reference cannot run it"
     text = (str(error).strip().splitlines() or ["it says no more"])[0]

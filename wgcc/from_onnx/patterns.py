@@ -36,7 +36,7 @@ Holes: TypeAlias = Mapping[int, Found]
 
 
 def match(op: Op, part: object, *texts: str) -> tuple[Any, ...] | None:
-    """What fills the holes of the first template that fits; None if none does."""
+    """The parts that fill the holes of the first template that fits; None if none does."""
     return next(matches(op, part, *texts), None)
 
 
@@ -61,7 +61,7 @@ def _target(part: object) -> ast.Syntax | None:
 
 
 def statement_of(op: Op, part: object) -> Statement | None:
-    """What computes a value, seen through other names of it that store it alike."""
+    """The statement that computes a value; aliases stored in the same order are looked through."""
     statement = op.writer.made_by.get(_origin(op, part)) if isinstance(part, Value) else None
     return None if statement is not None and statement.alias_of is not None else statement
 

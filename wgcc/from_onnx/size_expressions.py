@@ -97,7 +97,7 @@ def fill(
 
 
 def explain(numbers: Sequence[int], sizes: Sequence[Sizes]) -> Expression | int | None:
-    """What gives these numbers at these sizes; a number if all are equal, None if nothing does."""
+    """An expression with these numbers at these sizes; a number if all are equal, None if none."""
     if len(set(numbers)) == 1:
         return numbers[0]
     names = tuple(sizes[0])

@@ -214,7 +214,7 @@ class Tracer:
         return scope if scope is not None else scope_of(node) or ()
 
     def expand(self, node: Any, inputs: list[Operand | None]) -> list[Operand | None]:
-        """An operator without a rule of its own, by the operators that define it."""
+        """Expands an operator without a rule of its own into the operators that define it."""
         body = self.environment.function_of(node, inputs)
         if body is None:
             raise CannotImport("there is no rule for this operator")

@@ -271,7 +271,7 @@ class TensorType:
 
 @dataclass(slots=True)
 class Writer:
-    """Where statements and members of a graph are put."""
+    """Collects the statements and members of a graph."""
 
     traced: Traced
     # Initialisers that several nodes read: they stay parameters of their own.

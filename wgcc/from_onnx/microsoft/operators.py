@@ -157,7 +157,7 @@ def _heads(body: Body, x: str, rows: int, length: int, heads: int, width: int) -
 
 
 def _mask(body: Body, place: int, sizes: AttentionSizes) -> str:
-    """What is added to scores: the mask has 1 for keys that are seen, or lengths of rows."""
+    """The numbers added to scores, from a mask with 1 for seen keys or from lengths of rows."""
     shape = body.shape(place)
     shown = {
         (sizes.rows, sizes.keys): (sizes.rows, 1, 1, sizes.keys),
@@ -307,7 +307,7 @@ def dynamic_lstm(body: Body) -> list[str]:
 
 
 def _stored_floats(body: Body, place: int, scale: int) -> Array:
-    """As floats: by a scale for each direction, or for each of its gates."""
+    """Stored weights as floats; each direction, or each of its gates, has a scale."""
     held = [body.operands[n] if body.has(n) else None for n in (place, scale, scale + 1)]
     arrays = [item.array for item in held if isinstance(item, Constant)]
     if len(arrays) < 3:

@@ -69,7 +69,7 @@ def literal(item: Operand, all_items: list[Operand], rank: int) -> Operand:
 
 
 def fold_operands(text: str) -> Rule:
-    """An operator of any number of operands, two at a time."""
+    """The rule of an operator that combines any number of operands, two at a time."""
 
     def rule(op: Op) -> Operand:
         operands = [op.operand(place) for place in range(len(op.inputs))]

@@ -211,7 +211,7 @@ MOST_COMPARED = 1 << 22
 def combine(
     op: Op, flat: Operand, places: Operand | Member, updates: Operand, kind: str
 ) -> Operand:
-    """The flattened tensor, each element combined with all updates of its place."""
+    """Combines each element of the flattened tensor with all updates of its place."""
     pair, many, nothing = REDUCTIONS[kind]
     (total,), (count,) = flat.shape, updates.shape
     if isinstance(places, Member):
@@ -228,7 +228,7 @@ def combine(
 
 
 def _updates_of(places: Array, total: int) -> Array:
-    """By place, the numbers of its updates; the number behind the last one fills up."""
+    """The indices of the updates of each place; short rows end in the number of updates."""
     counts = np.bincount(places, minlength=total)
     table = np.full((total, max(1, int(counts.max()))), places.size)
     taken = np.zeros(total, np.int64)
@@ -267,7 +267,7 @@ def scatter_elements(op: Op) -> Operand:
 def place_updates(
     op: Op, x: Operand, places: Operand | Member, updates: Operand, count: int
 ) -> Operand:
-    """Elements of `updates` at places of the flattened x."""
+    """Puts elements of `updates` at places of the flattened x."""
     kind = op.attribute("reduction", "none")
     total = int(np.prod(x.shape))
     if kind in REDUCTIONS:

@@ -224,7 +224,7 @@ def matmul_integer(op: Op) -> Operand:
 
 
 def subtract_zero_point(op: Op, place: int, zero_place: int, axis: int) -> Operand:
-    """Bytes less their zero point, as floats."""
+    """Subtracts the zero point from bytes, which become floats."""
     x = op.operand(place)
     one = Constant(np.float32(1))
     zero = op.operand(zero_place) if op.has(zero_place) else None

@@ -173,7 +173,7 @@ def max_unpool(op: Op) -> Operand:
 
 
 def _unpooled_shape(op: Op, shape: Shape) -> Shape:
-    """The size that was pooled."""
+    """The shape of the tensor that was pooled."""
     kernel = list(op.attribute("kernel_shape"))
     strides = list(op.attribute("strides", [1] * len(kernel)))
     pads = list(op.attribute("pads", [0] * 2 * len(kernel)))
@@ -262,7 +262,7 @@ def _spread(op: Op, total: int) -> Array:
 
 
 def _count_one_length(op: Op, x: Operand | Part, rows: int, length: int, table: Array) -> Operand:
-    """How often each n-gram of one length occurs in each row."""
+    """Counts how often each n-gram of one length occurs in each row."""
     count, size = table.shape
     shape = (rows, count)
     columns = [op.parameter_of(table[:, k].copy(), "ngrams") for k in range(size)]

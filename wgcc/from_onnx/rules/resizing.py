@@ -110,7 +110,7 @@ def _matrix(op: Op, x: Operand, axis: int) -> Array:
 
 
 def _resize_columns(op: Op, given: Mapping[str, Array], names: Sequence[str]) -> Array:
-    """Columns resized by ONNX's reference, with the node's own settings."""
+    """Resizes columns by ONNX's reference, with the node's own settings."""
     from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
     from onnx.reference import ReferenceEvaluator
 

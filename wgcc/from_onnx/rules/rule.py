@@ -28,7 +28,7 @@ def common_order(operands: Sequence[Operand]) -> Shape | None:
 
 
 def align(op: Op, operands: Sequence[Operand]) -> tuple[list[Operand], Shape | None]:
-    """Operands of an operator that broadcasts, all stored in one order of axes."""
+    """Stores all operands of an operator that broadcasts in one order of axes."""
     order = common_order(operands)
     if order is None:
         return [op.with_order(item, None) for item in operands], None
@@ -37,7 +37,7 @@ def align(op: Op, operands: Sequence[Operand]) -> tuple[list[Operand], Shape | N
 
 
 def pad_rank(op: Op, operand: Operand, rank: int) -> Operand:
-    """The operand with axes of size 1 in front; single numbers stay as they are."""
+    """Adds axes of size 1 in front of an operand; single numbers stay as they are."""
     if isinstance(operand, Constant) and op.writer.is_number(operand):
         return Constant(operand.array.reshape(()))
     missing = rank - len(operand.shape)

@@ -85,7 +85,7 @@ def slice_(op: Op) -> Operand:
 
 
 def slice_axes(op: Op, x: Operand, ranges: dict[int, tuple[int, int, int]]) -> Operand:
-    """Parts of axes; a range is what `slice.indices` gives."""
+    """Cuts ranges out of axes; a range is what `slice.indices` gives."""
     order = x.order
     cut = [axis for axis, held in ranges.items() if held != (0, x.shape[axis], 1)]
     if not cut:
@@ -129,7 +129,7 @@ def pad_axes(
     op: Op, x: Operand, pairs: dict[int, tuple[int, int]], mode: str = "constant",
     value: ast.Expr = ZERO,
 ) -> Operand:  # fmt: skip
-    """One axis after the other; negative widths cut elements off."""
+    """Pads one axis after the other; negative widths cut elements off."""
     order = x.order
     for axis, (before, after) in pairs.items():
         if min(before, after) < 0:

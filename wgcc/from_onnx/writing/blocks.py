@@ -35,17 +35,17 @@ class Block:
 
     @property
     def round_inputs(self) -> tuple[Value, ...]:
-        """What each round of a loop gets."""
+        """The values that each round of a loop gets; none if this is no loop."""
         return self.loop.body.round_inputs if self.loop and self.loop.body else ()
 
     @property
     def call_outputs(self) -> Sequence[Value]:
-        """What one call of it gives."""
+        """The values that one call returns; for a loop, those of one round."""
         return self.loop.body.round_outputs if self.loop and self.loop.body else self.outputs
 
     @property
     def read(self) -> list[Value | Member]:
-        """What must be known before it: for a loop also how it starts."""
+        """The parts that it needs; for a loop these include its first states."""
         return [*(self.loop.parts if self.loop else ()), *self.inputs]
 
 
@@ -73,7 +73,7 @@ def all_members(block: Block) -> Iterator[Member]:
 
 
 def _needed_statements(statements: Sequence[Statement], wanted: Sequence[Value]) -> list[Statement]:
-    """Those that the outputs depend on."""
+    """The statements that the outputs depend on."""
     alive = set(wanted)
     dependencies = []
     for statement in reversed(statements):

@@ -47,7 +47,7 @@ class Names:
     numbers: dict[str, int] = field(default_factory=dict)
 
     def fresh(self, wanted: str, kind: str = "out") -> str:
-        """What has the name of a function gets `kind` behind it: `softmax_out`, `norm_layer`."""
+        """A new name; names of functions get `kind` behind them: `softmax_out`, `norm_layer`."""
         base = clean(wanted)
         if base in self.reserved:
             base = SHORTER.get(base, f"{base}_{kind}")
@@ -62,17 +62,17 @@ class Names:
 
 def clean(text: str) -> str:
     """A lower-case name: `/h/MatMul_output_0` is `matmul`."""
-    name = re.sub(r"_output_\d+$", "", word(text.replace(".", "_")))
-    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", name).lower()
-    name = name.strip("_") or "x"
-    if name[0].isdigit():
-        name = f"part{name}"
-    return f"{name}_" if is_keyword(name) else name
+    identifier = re.sub(r"_output_\d+$", "", word(text.replace(".", "_")))
+    identifier = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", identifier).lower()
+    identifier = identifier.strip("_") or "x"
+    if identifier[0].isdigit():
+        identifier = f"part{identifier}"
+    return f"{identifier}_" if is_keyword(identifier) else identifier
 
 
 @dataclass(slots=True)
 class ModelWriter:
-    """What the writer of one model knows."""
+    """The layers that the text of one model has so far, and their names."""
 
     reserved: frozenset[str]
     types: dict[Hashable, LayerType] = field(default_factory=dict)
@@ -262,7 +262,7 @@ class BlockWriter:
         return [bind([result], start), loop]
 
     def _remark(self, statement: ast.Bind, nodes: Sequence[str]) -> ast.Bind:
-        """The statement gets the names that its nodes have in the ONNX file."""
+        """Remarks the names that the nodes of a statement have in the ONNX file."""
         if remark := ", ".join(node.rpartition("/")[2] for node in nodes):
             self.model.remarks[statement] = remark
         return statement

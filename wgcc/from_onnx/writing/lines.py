@@ -67,7 +67,7 @@ def _line(item: Statement) -> Line:
 
 
 def parts_of(item: Item) -> Sequence[Value | Member]:
-    """What a line or a block reads."""
+    """The parts that a line or a block reads."""
     return item.read if isinstance(item, Block) else item.parts
 
 
@@ -165,7 +165,7 @@ def _chain(items: Sequence[Item], calls: Calls) -> Chain | None:
 
 
 def _place(before: Block, after: Block) -> int | None:
-    """Where the result of one enters the other, if all else is the same."""
+    """The input of one block that is the output of the other, if all other inputs are the same."""
     pairs = enumerate(zip(before.inputs, after.inputs, strict=True))
     differing = [place for place, (a, b) in pairs if a is not b]
     is_next = len(differing) == 1 and after.inputs[differing[0]] is before.outputs[0]

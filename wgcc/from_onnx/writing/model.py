@@ -94,7 +94,7 @@ OWN_NAMES = frozenset({"eval", "forward", "opt", "predict", "target", "train"})
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What a file begins with. `sizes` are names that its values must not have."""
+    """The beginning of a file. `sizes` are names that its values must not have."""
 
     name: str
     title: str
@@ -134,7 +134,7 @@ def write_model(
 
 @dataclass(frozen=True, slots=True)
 class _Entries:
-    """What the entries of a model get and give."""
+    """The inputs and outputs of a model's entries, by name."""
 
     traced: Traced
     inputs: dict[str, str]

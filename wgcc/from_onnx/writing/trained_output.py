@@ -43,7 +43,7 @@ class Trained:
         return output
 
     def prediction(self, tree: ast.Expr) -> ast.Expr:
-        """The model's own output, computed of what the loss is of."""
+        """The model's own output, computed from the tensor that the loss reads."""
         is_last = self.axis == len(self.output.shape) - 1
         axis = None if is_last or self.function != "softmax" else self.axis
         return call(self.function, tree, axis=axis) if self.function else tree
@@ -147,14 +147,14 @@ def _is_move(item: Statement) -> bool:
 
 
 def _inner(item: Statement) -> Value:
-    """What a move or a function is of."""
+    """The operand of a move or a function."""
     operand = item.alias_of or item.operand
     assert operand is not None
     return operand
 
 
 def _before(ending: Ending, last: Statement) -> list[Statement]:
-    """The same moves of what the function is of."""
+    """The same moves, applied to the operand of the function."""
     value, statements = _inner(last), []
     for move in ending.moves:
         after = replace(move.outputs[0])
@@ -214,7 +214,7 @@ def is_call(node: ast.Syntax, start: str) -> bool:
 
 
 def _after(moves: Sequence[Statement], axis: int) -> int | None:
-    """Where an axis is after some statements; None if it is not one axis any more."""
+    """The place of an axis after some statements; None if it is not one axis any more."""
     place: int | None = axis
     for item in moves:
         if place is None or not _is_move(item):

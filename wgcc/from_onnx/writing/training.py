@@ -132,7 +132,7 @@ class Ports:
         return call("forward", *(name(port.name.text) for port in self.declared))
 
     def trained_output(self) -> ast.Expr:
-        """The output that a loss is of."""
+        """The output that the loss reads."""
         return self.forward() if self.place is None else output_of(self.forward(), self.place)
 
 
