@@ -63,20 +63,20 @@ class Scores:
 
 def attention(op: Op, weights: Operand, v: Operand) -> Value | None:
     """`attention(q, k, v)`, if this is the product of such weights and values."""
-    found = _softmax(op, weights)
-    if found is None or not isinstance(v, Value):
+    softmax = _softmax(op, weights)
+    if softmax is None or not isinstance(v, Value):
         return None
-    scores = _scores(op, found.scores)
-    if scores is None or not _fits(scores, v) or not found.guards(scores):
+    scores = _scores(op, softmax.scores)
+    if scores is None or not _fits(scores, v) or not softmax.guards(scores):
         return None
-    mask = _mask(op, scores, found.is_guarded)
+    mask = _mask(op, scores, softmax.is_guarded)
     if mask is None:
         return None
     rank = len(scores.shape)
     swapped = (*range(rank - 2), rank - 1, rank - 2)
     q, k, v = (
         _plain(op, value, name)
-        for value, name in ((scores.q, "q"), (op.turned(scores.keys, swapped), "k"), (v, "v"))
+        for value, name in ((scores.q, "q"), (op.permute(scores.keys, swapped), "k"), (v, "v"))
     )
     plain = math.isclose(scores.scale, q.shape[-1] ** -0.5, rel_tol=1e-5)
     return op.result(
@@ -89,7 +89,7 @@ def attention(op: Op, weights: Operand, v: Operand) -> Value | None:
 def _plain(op: Op, item: Operand, name: str) -> Value:
     """Heads before rows, under the name that everybody uses."""
     assert isinstance(item, Value)
-    value = _unmoved(op, item)
+    value = _before_move(op, item)
     rank = len(value.shape)
     if value.order == tuple(range(rank)):
         return value
@@ -139,15 +139,15 @@ def _softmax(op: Op, weights: Operand) -> SoftmaxOfScores | None:
 
 def _tested_mask(op: Op, test: Part) -> Part | None:
     """The mask, if this asks which of its rows are -inf."""
-    found = match(op, test, "max({0}, axis = {1}, keep = true) == {2}")
-    if found is None or exact_number(found[2]) != -math.inf:
+    parts = match(op, test, "max({0}, axis = {1}, keep = true) == {2}")
+    if parts is None or exact_number(parts[2]) != -math.inf:
         return None
-    mask: Part = found[0]
-    return mask if number(found[1]) == len(_shape(mask)) - 1 else None
+    mask: Part = parts[0]
+    return mask if number(parts[1]) == len(_shape(mask)) - 1 else None
 
 
 def _scores(op: Op, part: object, steps: int = MOST_STEPS) -> Scores | None:
-    """What a value is, if it is made of products of two tensors."""
+    """The scores that a value holds, if it is computed from the product of two tensors."""
     if not steps:
         return None
     product = match(op, part, "{0} @ {1}")
@@ -178,14 +178,14 @@ def _without_factors(op: Op, value: Value) -> tuple[Value, float]:
     """Exporters multiply queries and keys with the root of the scale."""
     factor = 1.0
     while True:
-        value = _unmoved(op, value)
-        found = _factor(op, value)
-        if found is None or not isinstance(found[0], Value) or found[0].shape != value.shape:
+        value = _before_move(op, value)
+        product = _factor(op, value)
+        if product is None or not isinstance(product[0], Value) or product[0].shape != value.shape:
             return value, factor
-        value, factor = found[0], factor * found[1]
+        value, factor = product[0], factor * product[1]
 
 
-def _unmoved(op: Op, value: Value) -> Value:
+def _before_move(op: Op, value: Value) -> Value:
     """The same tensor before its axes were stored in another order."""
     made = op.writer.made_by.get(value)
     before = made.operand if made is not None and made.function == "rearrange" else None
@@ -196,8 +196,8 @@ def _unmoved(op: Op, value: Value) -> Value:
 def _factor(op: Op, part: object) -> tuple[Part, float] | None:
     """A tensor and the number that it is multiplied with."""
     for value, factor in matches(op, part, "{0} * {1}"):
-        if (found := number(factor)) is not None:
-            return value, found
+        if (multiplier := number(factor)) is not None:
+            return value, multiplier
     quotient = match(op, part, "{0} / {1}")
     divisor = number(quotient[1]) if quotient is not None else None
     return (quotient[0], 1.0 / divisor) if quotient is not None and divisor else None
@@ -297,7 +297,7 @@ def _low(op: Op, change: Added | Replaced) -> float:
 def _change_mask(op: Op, mask: Part | None, change: Added | Replaced, low: float) -> Part:
     """The mask after the change that was made to the scores."""
     if isinstance(change, Added):
-        added = _bounded(op, change.mask, low)
+        added = _bound_mask(op, change.mask, low)
         return added if mask is None else _emit(op, "{0} + {1}", mask, added)
     held = change.condition
     if mask is None and isinstance(held, Member):
@@ -308,8 +308,8 @@ def _change_mask(op: Op, mask: Part | None, change: Added | Replaced, low: float
     return _emit(op, "where({0}, {1}, {2})", held, *sides)
 
 
-def _bounded(op: Op, mask: Part, low: float) -> Part:
-    """A mask whose numbers are not so low that they would hide keys altogether."""
+def _bound_mask(op: Op, mask: Part, low: float) -> Part:
+    """Raises numbers of a mask that are so low that they would hide keys altogether."""
     if isinstance(mask, Member):
         bounded = np.maximum(mask.arrays[""], np.float32(low))
         same = np.array_equal(bounded, mask.arrays[""])
@@ -321,7 +321,7 @@ def _bounded(op: Op, mask: Part, low: float) -> Part:
 
 def _emit(op: Op, text: str, *parts: Part) -> Value:
     plain = [
-        op.ordered(part, None) if isinstance(part, Value) and len(part.shape) > 1 else part
+        op.with_order(part, None) if isinstance(part, Value) and len(part.shape) > 1 else part
         for part in parts
     ]
     return op.emit(text, *plain, name="mask")
@@ -342,7 +342,7 @@ def bounds(op: Op, part: object, steps: int = MOST_STEPS) -> Bounds:
     if held is not None:
         return held, held
     if isinstance(part, Member):
-        return _stored(part)
+        return _stored_bounds(part)
     made = op.writer.made_by.get(part) if isinstance(part, Value) else None
     if made is not None:
         return bounds(op, made.tree, steps - 1) if steps else UNKNOWN
@@ -356,7 +356,7 @@ def exact_number(part: object) -> float | None:
     return math.copysign(math.inf, held) if held is not None and endless else held
 
 
-def _stored(member: Member) -> Bounds:
+def _stored_bounds(member: Member) -> Bounds:
     array = member.arrays.get("")
     if array is None or not array.size or member.is_infinite:
         return UNKNOWN

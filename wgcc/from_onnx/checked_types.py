@@ -12,7 +12,7 @@ from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.traced_graph import TracedGraph
 from wgcc.elaborate.tracing.values import Scope, Tensor
 from wgcc.errors import Diagnostics, Source
-from wgcc.from_onnx.literals import written
+from wgcc.from_onnx.literals import replace_infinity
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.values import Leaf, Member, Shape, Value, dtype_of
 from wgcc.syntax import ast
@@ -29,7 +29,7 @@ def checked_type(tree: ast.Expr) -> tuple[str, Shape]:
         if isinstance(node, ast.TypeExpr):  # as the parser reads it among arguments
             dims: Any = node.dims
             return ast.Index(node.span, ast.Dtype(node.span, node.name.text), dims)
-        return written(node) if isinstance(node, ast.Float) else None
+        return replace_infinity(node) if isinstance(node, ast.Float) else None
 
     renamed: Any = rewrite(tree, change)
     context, diagnostics, scope = _checker()

@@ -28,7 +28,7 @@ def own_inputs(path: Path, converted: Converted) -> dict[str, Array] | None:
     from onnx import TensorProto
     from onnx.numpy_helper import to_array
 
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     stored = {tensor.name for tensor in converted.model.graph.initializer}
     ports = [port.name for port in converted.model.graph.input if port.name not in stored]
     for place, name in enumerate(ports):
@@ -46,8 +46,8 @@ def own_inputs(path: Path, converted: Converted) -> dict[str, Array] | None:
             return None
         if tuple(array.shape) != converted.traced.inputs[name].shape:
             return None
-        found[name] = array
-    return found
+        arrays[name] = array
+    return arrays
 
 
 def given_inputs(path: Path, converted: Converted) -> dict[str, Array]:
@@ -83,11 +83,11 @@ def random_inputs(converted: Converted, limits: Mapping[str, tuple[int, int]]) -
     """`limits`: the least and the largest whole number that an input may hold."""
     generator = np.random.default_rng(0)
     kinds = _element_types(converted.model)
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for name, value in converted.traced.inputs.items():
         array = draw(generator, value.dtype, value.shape, limits.get(name))
-        found[name] = array.astype(kinds[name])
-    return found
+        arrays[name] = array.astype(kinds[name])
+    return arrays
 
 
 def draw(generator: Any, dtype: str, shape: Shape, limits: tuple[int, int] | None) -> Array:
@@ -103,7 +103,7 @@ def compared_numbers(traced: Traced) -> dict[str, tuple[int, int]]:
 
     A table of all codes, which many models make a 1 and zeros of a code with, says what codes are.
     """
-    found: dict[str, tuple[int, int]] = {}
+    ranges: dict[str, tuple[int, int]] = {}
     origin = {value: name for name, value in traced.inputs.items() if value.dtype != "f32"}
     for item in traced.statements:
         sources = [
@@ -115,8 +115,8 @@ def compared_numbers(traced: Traced) -> dict[str, tuple[int, int]]:
             origin |= dict.fromkeys(item.outputs, sources[0])
         if isinstance(item.tree, ast.Binary) and item.tree.op == "==":
             for table in (part.arrays[""] for part in item.parts if isinstance(part, Member)):
-                found[sources[0]] = int(table.min()), int(table.max())
-    return found
+                ranges[sources[0]] = int(table.min()), int(table.max())
+    return ranges
 
 
 def _element_types(model: Any) -> dict[str, Any]:

@@ -66,21 +66,21 @@ class Op:
         return place < len(self.inputs) and self.inputs[place] is not None
 
     def operand(self, place: int) -> Operand:
-        found = self.inputs[place] if place < len(self.inputs) else None
-        if found is None:
+        operand = self.inputs[place] if place < len(self.inputs) else None
+        if operand is None:
             raise CannotImport(f"its operand {place + 1} is missing")
-        return found
+        return operand
 
     def plain(self, place: int) -> Operand:
         """An operand whose axes are stored in ONNX's order."""
-        return self.ordered(self.operand(place), None)
+        return self.with_order(self.operand(place), None)
 
     def constant(self, place: int, what: str) -> Array:
         """Numbers that must be known now."""
-        found = self.operand(place)
-        if isinstance(found, Value):
-            raise CannotImport(f"its {what} are computed at run time (`{found.name}`)")
-        return found.array
+        operand = self.operand(place)
+        if isinstance(operand, Value):
+            raise CannotImport(f"its {what} are computed at run time (`{operand.name}`)")
+        return operand.array
 
     def numbers(self, place: int, what: str) -> list[int]:
         return [int(number) for number in self.constant(place, what).reshape(-1)]
@@ -102,9 +102,9 @@ class Op:
 
     def output(self, place: int, order: Shape | None = None) -> Value:
         """A new value of the type of an output."""
-        found = self.types[place]
-        order = order or plain_order(found.shape)
-        return Value(found.dtype, found.shape, order, self.name, found.element)
+        output_type = self.types[place]
+        order = order or plain_order(output_type.shape)
+        return Value(output_type.dtype, output_type.shape, order, self.name, output_type.element)
 
     def emit(
         self, text: str, *parts: Given, order: Shape | None = None, name: str = "", element: int = 0
@@ -125,9 +125,9 @@ class Op:
 
     def index(self, x: Given, items: Sequence[Given], **kind: Any) -> Value:
         """`x[items]`."""
-        found: list[Any] = [self.tree(item) for item in items]
+        indices: list[Any] = [self.tree(item) for item in items]
         value: Any = self.tree(x)
-        return self.emit("{0}", ast.Index(NOWHERE, value, tuple(found)), **kind)
+        return self.emit("{0}", ast.Index(NOWHERE, value, tuple(indices)), **kind)
 
     def index_result(self, x: Given, items: Sequence[Given]) -> Value:
         """The node's first output, as `x[items]`."""
@@ -147,7 +147,7 @@ class Op:
         self.writer.made_by |= dict.fromkeys(statement.outputs, statement)
 
     def tree(self, item: Given) -> ast.Syntax | None:
-        """What stands for an operand, a number or a list of such in a tree; None stays None."""
+        """The syntax tree of an operand, a number or a list of such; None stays None."""
         if isinstance(item, Value | Constant | Member):
             part = self.part(item)
             return leaf(part) if isinstance(part, Value | Member) else part
@@ -161,11 +161,11 @@ class Op:
 
     def part(self, item: Operand | Part) -> Part:
         if isinstance(item, Constant):
-            item = self.computed(item)
+            item = self.recompute(item)
         return self._constant_part(item) if isinstance(item, Constant) else item
 
-    def computed(self, constant: Constant) -> Operand:
-        """What is known already, computed from its weights, so that training changes it."""
+    def recompute(self, constant: Constant) -> Operand:
+        """Computes a folded constant at run time from its weights, so that training changes it."""
         if constant.again is None:
             return constant
         try:
@@ -203,7 +203,7 @@ class Op:
         return self.emit("rearrange({0}, {1})", member, pattern, name=member.name)
 
     def new_parameter(self, constant: Constant, name: str) -> Member:
-        array = self.narrowed(constant.array)
+        array = self.narrow(constant.array)
         was_infinite = array.dtype.kind == "f" and not np.isfinite(constant.array).all()
         source = self.writer.stored.titles.get(constant.source, constant.source)
         return Member(
@@ -220,7 +220,7 @@ class Op:
         **options: Given,
     ) -> Member:
         """A standard layer with these parameters; options that are None are not written."""
-        held = {key: self.narrowed(array) for key, array in arrays.items()}
+        held = {key: self.narrow(array) for key, array in arrays.items()}
         given = {key: self.tree(option) for key, option in options.items()}
         return Member(held, name, constructor(kind, sizes, given))
 
@@ -231,7 +231,7 @@ class Op:
     def tensor(self, operand: Operand) -> Operand | Part:
         """An operand that must not be a list of numbers in the text."""
         if isinstance(operand, Constant):
-            operand = self.computed(operand)
+            operand = self.recompute(operand)
         return self.parameter(operand) if isinstance(operand, Constant) else operand
 
     def layer_name(self, default: str) -> str:
@@ -239,8 +239,8 @@ class Op:
         last = self.scope[-1] if self.scope else ""
         return last if last and not NUMBERED_BLOCK.fullmatch(last) else default
 
-    def narrowed(self, array: Array) -> Array:
-        """The numbers as the language holds them."""
+    def narrow(self, array: Array) -> Array:
+        """Converts numbers to the type that the language holds them in."""
         kind = array.dtype.kind
         if kind not in "iub" and not np.isfinite(array).all():
             array = self._finite(array)
@@ -262,52 +262,52 @@ class Op:
 
     # The order of axes
 
-    def ordered(self, operand: Operand, order: Shape | None) -> Operand:
+    def with_order(self, operand: Operand, order: Shape | None) -> Operand:
         """The operand stored in an order of axes; ONNX's own without one."""
         wanted = order or plain_order(operand.shape)
         if isinstance(operand, Constant) and wanted != plain_order(wanted):
-            operand = self.computed(operand)
+            operand = self.recompute(operand)
         if isinstance(operand, Constant):
-            return reordered(operand, wanted)
+            return reorder_constant(operand, wanted)
         if operand.order == wanted:
             return operand
         key = (operand, wanted)
         if key not in self.writer.orders:
-            self.writer.orders[key] = self._moved(operand, wanted)
+            self.writer.orders[key] = self._move(operand, wanted)
         return self.writer.orders[key]
 
-    def _moved(self, value: Value, order: Shape) -> Value:
+    def _move(self, value: Value, order: Shape) -> Value:
         tree = self.call("rearrange", value, axes_pattern(value.order, order))
         return self.emit("{0}", tree, order=order, name=value.name, element=value.element)
 
     def channels_last(self, place: int) -> Operand:
-        found = self.operand(place)
-        return self.ordered(found, channels_last_order(len(found.shape)))
+        operand = self.operand(place)
+        return self.with_order(operand, channels_last_order(len(operand.shape)))
 
-    def transposed(self, operand: Operand, axes: Sequence[int]) -> Operand:
+    def transpose(self, operand: Operand, axes: Sequence[int]) -> Operand:
         """The operand with ONNX's axes in another order, and stored like that."""
-        return self.ordered(self.turned(operand, axes), None)
+        return self.with_order(self.permute(operand, axes), None)
 
-    def turned(self, operand: Operand, axes: Sequence[int]) -> Operand:
+    def permute(self, operand: Operand, axes: Sequence[int]) -> Operand:
         """The operand with ONNX's axes in another order; elements are moved when that is needed."""
         if isinstance(operand, Constant):
-            operand = self.computed(operand)
+            operand = self.recompute(operand)
         if isinstance(operand, Constant):
-            return permuted(operand, tuple(axes))
+            return permute_constant(operand, tuple(axes))
         order = tuple(list(axes).index(axis) for axis in operand.order)
         return self.emit("{0}", operand, order=order, name=operand.name, element=operand.element)
 
-    def reshaped(self, operand: Operand, shape: Shape) -> Operand:
+    def reshape(self, operand: Operand, shape: Shape) -> Operand:
         if operand.shape == shape:
-            return self.ordered(operand, None)
+            return self.with_order(operand, None)
         check_elements(operand.shape, shape)
         if isinstance(operand, Constant):
-            operand = self.computed(operand)
+            operand = self.recompute(operand)
         if isinstance(operand, Constant):
             return self._reshaped_constant(operand, shape)
         plain = self._before_reshape(operand)
         if plain.shape == shape:
-            return self.ordered(plain, None)
+            return self.with_order(plain, None)
         return self.emit("reshape({0}, {1})", plain, list(shape), element=operand.element)
 
     def _reshaped_constant(self, constant: Constant, shape: Shape) -> Operand:
@@ -319,19 +319,19 @@ class Op:
         whole = self.parameter(constant)
         return self.emit("reshape({0}, {1})", whole, list(shape))
 
-    def viewed(self, operand: Operand, shape: Shape) -> Operand:
-        """As `reshaped`, but axes stay stored in their order where the new shape allows that."""
-        found: object = operand
-        while isinstance(found, Value):
-            order = kept_order(found, shape)
+    def view(self, operand: Operand, shape: Shape) -> Operand:
+        """Like `reshape`, but axes stay stored in their order where the new shape allows that."""
+        source: object = operand
+        while isinstance(source, Value):
+            order = kept_order(source, shape)
             if order is not None and order != plain_order(shape):
                 text, sizes = "reshape({0}, {1})", [shape[axis] for axis in order]
-                return self.emit(text, found, sizes, order=order, element=found.element)
-            made = self.writer.made_by.get(found)
-            if made is None or made.reshapes is None or made.reshapes is found:
+                return self.emit(text, source, sizes, order=order, element=source.element)
+            made = self.writer.made_by.get(source)
+            if made is None or made.reshapes is None or made.reshapes is source:
                 break
-            found = made.reshapes
-        return self.reshaped(operand, shape)
+            source = made.reshapes
+        return self.reshape(operand, shape)
 
     def _before_reshape(self, value: Value) -> Operand:
         """The tensor whose elements these are, in the order that `reshape` sees."""
@@ -339,14 +339,14 @@ class Op:
         before = made.reshapes if made else None
         if before is not None and has_free_order(value):
             return self._before_reshape(before)
-        return value if has_free_order(value) else self.ordered(value, None)
+        return value if has_free_order(value) else self.with_order(value, None)
 
     def need_layer(self, layer: ast.Layer) -> None:
         """A layer that the standard ones do not have is written into the model."""
         self.writer.traced.layers[layer.name.text] = layer
 
     def remark(self, text: str) -> None:
-        """What is said of all nodes that it is true of."""
+        """Adds this node to those that the remark is made of."""
         self.writer.traced.remark(text, f"{self.kind} {self.node or self.name}")
 
     def note(self, text: str) -> None:
@@ -367,11 +367,11 @@ def check_elements(before: Shape, after: Shape) -> None:
         )
 
 
-def reordered(constant: Constant, order: Shape) -> Constant:
-    return constant if order == plain_order(order) else permuted(constant, order)
+def reorder_constant(constant: Constant, order: Shape) -> Constant:
+    return constant if order == plain_order(order) else permute_constant(constant, order)
 
 
-def permuted(constant: Constant, axes: Shape) -> Constant:
+def permute_constant(constant: Constant, axes: Shape) -> Constant:
     before = constant.axes or plain_order(constant.shape)
     array = constant.array.transpose(axes)
     if not constant.source:

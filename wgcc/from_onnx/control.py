@@ -57,8 +57,8 @@ def _both(tracer: Tracer, op: Op, values: Values, condition: Value) -> list[Oper
         ]
     except CannotImport as error:
         raise CannotImport(f"{error.reason}{_remedy(op, condition)}") from None
-    found: list[Operand] = []
-    chosen = op.reshaped(condition, ())
+    outputs: list[Operand] = []
+    chosen = op.reshape(condition, ())
     for a, b in zip(*sides, strict=True):
         if (a.dtype, a.shape) != (b.dtype, b.shape):
             text = f"is computed at run time (`{condition.name}`), and its branches give"
@@ -66,10 +66,10 @@ def _both(tracer: Tracer, op: Op, values: Values, condition: Value) -> list[Oper
                 f"its condition {text} {a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}"
                 f"{_remedy(op, condition)}"
             )
-        parts = [op.tensor(op.ordered(item, None)) if item.shape else item for item in (a, b)]
-        found.append(op.emit("where({0}, {1}, {2})", chosen, *parts))
+        parts = [op.tensor(op.with_order(item, None)) if item.shape else item for item in (a, b)]
+        outputs.append(op.emit("where({0}, {1}, {2})", chosen, *parts))
     op.remark("both branches are computed, and one is chosen")
-    return found
+    return outputs
 
 
 def _remedy(op: Op, condition: Value) -> str:
@@ -104,35 +104,35 @@ def loop(tracer: Tracer, op: Op, values: Values) -> list[Operand]:
         raise CannotImport(f"it has {count:,} rounds; at most {MAX_RUN:,} can be run")
     going_on = Constant(np.array(True))
 
-    def unrolled() -> list[Operand]:
+    def unroll() -> list[Operand]:
         return _written_out(tracer, op, values, carried, count)
 
     if count < 2 or not sees_values(body, values, carried):
-        return _write_out(count, MOST_KNOWN_ROUNDS, unrolled)
+        return _write_out(count, MOST_KNOWN_ROUNDS, unroll)
     counter = Value("i32", (), (), "i", INT64)
     over = filled("0..{0}", count)
     rounds = Rounds(body, carried, [over], [counter], count, [going_on], ignored=1)
-    return _scan_or(unrolled, tracer, op, values, rounds)
+    return _scan_or(unroll, tracer, op, values, rounds)
 
 
 def _write_out(
-    count: int, most: int, unrolled: Callable[[], list[Operand]], why: str = ""
+    count: int, most: int, unroll: Callable[[], list[Operand]], why: str = ""
 ) -> list[Operand]:
     if count > most:
         raise CannotImport(f"it has {count} rounds; at most {most} are written out{why}")
-    return unrolled()
+    return unroll()
 
 
 def _scan_or(
-    unrolled: Callable[[], list[Operand]], tracer: Tracer, op: Op, values: Values, rounds: Rounds
+    unroll: Callable[[], list[Operand]], tracer: Tracer, op: Op, values: Values, rounds: Rounds
 ) -> list[Operand]:
     try:
         return as_scan(tracer, op, values, rounds)
     except CannotImport as error:
-        found = _write_out(rounds.count, MOST_ROUNDS, unrolled, f", and no `scan`: {error.reason}")
+        outputs = _write_out(rounds.count, MOST_ROUNDS, unroll, f", and no `scan`: {error.reason}")
         name = op.node or op.name
         op.note(f"{name}: {rounds.count} rounds are written out: {error.reason}")
-        return found
+        return outputs
 
 
 def _written_out(
@@ -142,22 +142,22 @@ def _written_out(
     stacks: list[list[Operand]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     for number in range(count):
         given = [Constant(np.array(number, np.int64)), Constant(np.array(True)), *carried]
-        _, *found = run_inner(tracer, body, values, given)
-        carried = found[: len(carried)]
-        for stack, item in zip(stacks, found[len(carried) :], strict=True):
+        _, *outputs = run_inner(tracer, body, values, given)
+        carried = outputs[: len(carried)]
+        for stack, item in zip(stacks, outputs[len(carried) :], strict=True):
             stack.append(item)
-    return [*carried, *(stacked(op, items, 0) for items in stacks)]
+    return [*carried, *(stack_rounds(op, items, 0) for items in stacks)]
 
 
-def stacked(op: Op, items: Sequence[Operand], axis: int) -> Operand:
-    """Results of all rounds along a new axis."""
+def stack_rounds(op: Op, items: Sequence[Operand], axis: int) -> Operand:
+    """Stacks the results of all rounds along a new axis."""
     if not items:
         raise CannotImport("it has no round, and its stacked output is empty")
     if all(isinstance(item, Constant) for item in items):
         return Constant(
             np.stack([item.array for item in items if isinstance(item, Constant)], axis)
         )
-    plain = [op.tensor(op.ordered(item, None)) for item in items]
+    plain = [op.tensor(op.with_order(item, None)) for item in items]
     return op.emit("stack({0}, axis = {1})", plain, axis)
 
 
@@ -187,12 +187,12 @@ def _states_and_sequences(op: Op, operands: list[Operand]) -> tuple[list[Operand
 
 def _per_sequence(op: Op, name: str, count: int) -> list[int]:
     """Axes or directions: one for each."""
-    found = [int(number) for number in op.attribute(name, [0] * count)]
-    if len(found) != count:
-        raise CannotImport(f"{name} has {len(found)} numbers for {count} sequences")
-    if name.endswith("directions") and not {*found} <= {0, 1}:
-        raise CannotImport(f"{name} is {found}; directions are 0 and 1")
-    return found
+    numbers = [int(number) for number in op.attribute(name, [0] * count)]
+    if len(numbers) != count:
+        raise CannotImport(f"{name} has {len(numbers)} numbers for {count} sequences")
+    if name.endswith("directions") and not {*numbers} <= {0, 1}:
+        raise CannotImport(f"{name} is {numbers}; directions are 0 and 1")
+    return numbers
 
 
 def _scan8(tracer: Tracer, op: Op, values: Values) -> list[Operand]:
@@ -200,12 +200,12 @@ def _scan8(tracer: Tracer, op: Op, values: Values) -> list[Operand]:
     operands = [op.operand(place) for place in range(1, len(op.inputs))]
     if any(item.shape[:1] != (1,) for item in operands) or op.has(0):
         raise CannotImport("Scan of opset 8 with more than one sample")
-    flat = [op.reshaped(item, item.shape[1:]) for item in operands]
+    flat = [op.reshape(item, item.shape[1:]) for item in operands]
     states, sequences = _states_and_sequences(op, flat)
     count, outputs = len(sequences), len(op.attributes["body"].output) - len(states)
-    found = _over_sequences(tracer, op, values, states, sequences, [0] * count, [0] * count,
+    flat_outputs = _over_sequences(tracer, op, values, states, sequences, [0] * count, [0] * count,
                             [0] * outputs, [0] * outputs)  # fmt: skip
-    return [op.reshaped(item, (1, *item.shape)) for item in found]
+    return [op.reshape(item, (1, *item.shape)) for item in flat_outputs]
 
 
 def _over_sequences(
@@ -238,18 +238,18 @@ def _over_sequences(
     rounds = Rounds(body, states, over, items, count, is_reversed=is_reversed, axis=common)
     known = not sees_values(body, values, [*states, *sequences])
 
-    def unrolled() -> list[Operand]:
+    def unroll() -> list[Operand]:
         return _rows_written_out(tracer, op, values, rounds, is_reversed)
 
     if count < 2 or known:
-        found = _write_out(count, MOST_KNOWN_ROUNDS, unrolled)
+        outputs = _write_out(count, MOST_KNOWN_ROUNDS, unroll)
     else:
-        found = _scan_or(unrolled, tracer, op, values, rounds)
+        outputs = _scan_or(unroll, tracer, op, values, rounds)
     results = []
-    for item, axis, back in zip(found[len(states) :], out_axes, out_backwards, strict=True):
+    for item, axis, back in zip(outputs[len(states) :], out_axes, out_backwards, strict=True):
         wanted = _flip(op, item, common) if bool(back) != is_reversed else item
         results.append(_move_axis(op, wanted, common, _axis(axis, len(item.shape))))
-    return [*found[: len(states)], *results]
+    return [*outputs[: len(states)], *results]
 
 
 def _axis(axis: int, rank: int) -> int:
@@ -264,13 +264,13 @@ def _move_axis(op: Op, x: Operand, axis: int, place: int) -> Operand:
         return x
     axes = [other for other in range(len(x.shape)) if other != axis]
     axes.insert(place, axis)
-    return op.transposed(x, axes)
+    return op.transpose(x, axes)
 
 
 def _flip(op: Op, x: Operand, axis: int) -> Operand:
     if isinstance(x, Constant):
         return Constant(np.flip(x.array, axis))
-    plain = op.ordered(x, None)
+    plain = op.with_order(x, None)
     return op.emit("flip({0}, axis = {1})", plain, axis)
 
 
@@ -287,20 +287,20 @@ def _rows_written_out(
     for number in reversed(range(rounds.count)) if is_reversed else range(rounds.count):
         items = [row(op, x, rounds.axis, number) for x in rounds.over
                  if isinstance(x, Value | Constant)]  # fmt: skip
-        found = run_inner(tracer, rounds.graph, values, [*states, *items])
-        states = found[: len(states)]
-        for stack, item in zip(stacks, found[len(states) :], strict=True):
+        outputs = run_inner(tracer, rounds.graph, values, [*states, *items])
+        states = outputs[: len(states)]
+        for stack, item in zip(stacks, outputs[len(states) :], strict=True):
             stack.append(item)
     return [
         *states,
-        *(stacked(op, items[::-1] if is_reversed else items, rounds.axis) for items in stacks),
+        *(stack_rounds(op, items[::-1] if is_reversed else items, rounds.axis) for items in stacks),
     ]
 
 
 def row(op: Op, x: Operand, axis: int, number: int) -> Operand:
     if isinstance(x, Constant):
         return Constant(x.array.take(number, axis))
-    plain = op.ordered(x, None)
+    plain = op.with_order(x, None)
     return op.index(plain, at_axis(axis, number))
 
 

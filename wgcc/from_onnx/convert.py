@@ -20,7 +20,7 @@ from wgcc.from_onnx.inputs import (
     fixed_arrays,
     fixed_batch,
     open_sizes,
-    resized,
+    temporary_sizes,
 )
 from wgcc.from_onnx.model_file import read_model
 from wgcc.from_onnx.names import one_line, word
@@ -59,7 +59,7 @@ class Converted:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What a user asks of an import.
+    """The wishes that a user has for an import.
 
     `fixed`: inputs whose numbers are known, as arrays; `numbers`: the same as written. `classes`:
     other ones than those of the file. `any_floats`: inputs that may hold NaN and infinity, beside
@@ -146,7 +146,7 @@ def _convert_model(model: Any, file: str, wishes: Wishes, drawn: Any = None) -> 
         """The program for other sizes."""
         try:
             by_name = {name: sizes[title] for name, title in titles.items()}
-            with resized([*open_axes, *batch], by_name):
+            with temporary_sizes([*open_axes, *batch], by_name):
                 rows = (given[BATCH], by_name[BATCH]) if batch else None
                 other = _trace(model, file, wishes, fixed, rows)
             return write_model(other, heading, standard_names(), wishes.training)
@@ -219,7 +219,7 @@ def _works(model: Any, file: str, wishes: Wishes, fixed: Mapping[str, Array]) ->
 
 
 def _size_titles(model: Any, given: Mapping[str, int]) -> dict[str, str]:
-    """What sizes are called in the text: no input has that name."""
+    """The names of sizes in the text, which differ from those of all inputs."""
     ports = {clean_name(word(port.name)) for port in model.graph.input}
     return {name: f"{name}_size" if name in ports else name for name in given}
 

@@ -31,7 +31,7 @@ MODEL, WEIGHTS, BUNDLE = "model.wg", "weights.safetensors", "bundle"
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What was compared with what. Without a `runner` nothing was, for the reason `why_not`.
+    """The outcome of a comparison. Without a `runner` there was none; `why_not` says the reason.
 
     `inputs` says where the numbers came from, `note` what was compared in place of the model.
     """
@@ -141,7 +141,7 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Comparing:
-    """What a user wants compared: `inputs` is a file of arrays."""
+    """The comparison that a user wants; `inputs` is a file of arrays."""
 
     is_wanted: bool = True
     inputs: Path | None = None
@@ -196,7 +196,7 @@ def _compare(
     files: Mapping[str, Content],
     comparing: Comparing,
 ) -> Comparison:
-    """What stands for the model in a comparison is run by the twin, and by onnxruntime."""
+    """Runs the model, or its stand-in for comparisons, by the twin and by onnxruntime."""
     if not comparing.is_wanted:
         return Comparison(why_not="--no-compare was given")
     if converted.incomparable:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wgcc.from_onnx.context import permuted
+from wgcc.from_onnx.context import permute_constant
 from wgcc.from_onnx.microsoft.operators import function_body
 from wgcc.from_onnx.problems import CannotImport, TooLarge
 from wgcc.from_onnx.values import Constant, Operand, TensorType, Value, dtype_of
@@ -136,7 +136,7 @@ def output_types(
         if isinstance(item, Constant) and item.array.size <= LARGEST_SHAPE_DATA
     }
     try:
-        found = infer_node_outputs(
+        protos = infer_node_outputs(
             environment.schema(node), node, types, data,
             opset_imports=environment.opset_imports(),
             ir_version=environment.model.ir_version or onnx.IR_VERSION,
@@ -150,7 +150,7 @@ def output_types(
     first = next((item for item in inputs if item is not None), None)
     if node.op_type in LIKE_FIRST and isinstance(first, Value):
         return [TensorType(first.dtype, first.shape, first.element)]
-    held = [type_of(found[name], f"its output `{name}`") for name in node.output if name in found]
+    held = [type_of(protos[name], f"its output `{name}`") for name in node.output if name in protos]
     for item in held:
         if item.shape and min(item.shape) < 0:
             raise CannotImport(
@@ -268,7 +268,7 @@ def _view(node: Any, known: Sequence[Constant]) -> Constant | None:
         return None
     given = {item.name: tuple(item.ints) for item in node.attribute}
     rank = len(known[0].shape)
-    return permuted(known[0], given.get("perm", tuple(reversed(range(rank)))))
+    return permute_constant(known[0], given.get("perm", tuple(reversed(range(rank)))))
 
 
 def _evaluate(
@@ -366,7 +366,7 @@ def _by_reference(environment: Environment, node: Any, held: dict[str, Array]) -
 
 
 def _by_onnxruntime(environment: Environment, node: Any, held: dict[str, Array]) -> Any:
-    """Where ONNX's reference has a fault or lacks the operator."""
+    """Runs a node on which ONNX's reference fails; None if onnxruntime fails, too."""
     try:
         import onnxruntime
     except ImportError:

@@ -40,7 +40,7 @@ def open_sizes(model: Any) -> list[OpenSize]:
     """A name without letters, as `?`, names nothing: two such axes are two sizes."""
     stored = {tensor.name for tensor in model.graph.initializer}
     names: dict[str, str] = {}
-    found = []
+    open_axes = []
     for port in model.graph.input:
         if port.name in stored or not port.type.HasField("tensor_type"):
             continue
@@ -52,8 +52,10 @@ def open_sizes(model: Any) -> list[OpenSize]:
             key = title or f"{port.name}_{axis}"
             if key not in names:
                 names[key] = _unique(word(key), set(names.values()))
-            found.append(OpenSize(port.name, axis, names[key], title, dim, axis == len(dims) - 1))
-    return found
+            open_axes.append(
+                OpenSize(port.name, axis, names[key], title, dim, axis == len(dims) - 1)
+            )
+    return open_axes
 
 
 def fixed_batch(
@@ -139,7 +141,7 @@ def _working_numbers(
     for numbers in _suggestions(missing):
         if numbers not in tried:
             tried.append(numbers)
-            with resized(missing, numbers):
+            with temporary_sizes(missing, numbers):
                 if works():
                     return numbers
     return None
@@ -156,8 +158,8 @@ def _suggestions(missing: list[OpenSize]) -> Iterator[dict[str, int]]:
 
 
 @contextmanager
-def resized(axes: Sequence[OpenSize], numbers: Mapping[str, int]) -> Iterator[None]:
-    """Gives open sizes other numbers for a while."""
+def temporary_sizes(axes: Sequence[OpenSize], numbers: Mapping[str, int]) -> Iterator[None]:
+    """Gives open sizes other numbers until the block ends."""
     before = [(size, type(size.dim).FromString(size.dim.SerializeToString())) for size in axes]
     for size in axes:
         if size.name in numbers:
@@ -186,11 +188,11 @@ def fixed_arrays(
             titles = named.get((name, axis), ())
             given = [sizes[title] for title in titles if title in sizes]
             shape.append(given[0] if given else dim.dim_value if not titles else 0)
-        arrays[name] = _filled(f"{path}: --input {name}", ports[name], shape, values)
+        arrays[name] = _fill(f"{path}: --input {name}", ports[name], shape, values)
     return arrays
 
 
-def _filled(what: str, port: Any, shape: list[int], values: Sequence[float]) -> Array:
+def _fill(what: str, port: Any, shape: list[int], values: Sequence[float]) -> Array:
     from onnx.helper import tensor_dtype_to_np_dtype
 
     kind = np.dtype(tensor_dtype_to_np_dtype(port.type.tensor_type.elem_type))

@@ -21,8 +21,8 @@ def real(number: float) -> ast.Expr:
     return tree  # type: ignore[no-any-return]
 
 
-def written(tree: ast.Float) -> ast.Float | None:
-    """In place of infinity and what is rounded to it."""
+def replace_infinity(tree: ast.Float) -> ast.Float | None:
+    """The largest number in place of infinity; None for a number that can be written as it is."""
     return ast.Float(NOWHERE, LARGEST) if tree.value > LARGEST else None
 
 

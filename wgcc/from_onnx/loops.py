@@ -54,8 +54,8 @@ def run_inner(
 ) -> list[Operand]:
     """The outputs of an inner graph, which sees the values around it."""
     outputs = [port.name for port in graph.output]
-    found = run_nodes(tracer, graph, graph.node, outputs, values, given)
-    return [found[name] for name in outputs]
+    by_name = run_nodes(tracer, graph, graph.node, outputs, values, given)
+    return [by_name[name] for name in outputs]
 
 
 def run_nodes(
@@ -66,7 +66,7 @@ def run_nodes(
     values: Values,
     given: Sequence[Operand],
 ) -> Mapping[str, Operand]:
-    """What some nodes of an inner graph compute."""
+    """The values that some nodes of an inner graph compute, by name."""
     inner = dict(values)
     inner |= {name: Constant(array) for name, array in initialisers(graph).items()}
     inner |= {port.name: item for port, item in zip(graph.input, given, strict=False)}
@@ -98,8 +98,10 @@ def apart(tracer: Tracer, own: set[str]) -> Iterator[Writer]:
     try:
         yield tracer.writer
     except CannotImport as error:
-        found = tracer.problems[0] if tracer.problems else None
-        reason = f"{found.node}: {found.operator}: {found.reason}" if found else error.reason
+        problem = tracer.problems[0] if tracer.problems else None
+        reason = (
+            f"{problem.node}: {problem.operator}: {problem.reason}" if problem else error.reason
+        )
         raise CannotImport(reason) from None
     finally:
         tracer.writer, tracer.problems = outer, problems
@@ -122,7 +124,7 @@ def reads(graph: Any) -> Counter[str]:
 
 
 def own_weights(tracer: Tracer, graph: Any) -> set[str]:
-    """What is read at one place of an inner graph, and nowhere else; by none inside that."""
+    """Names that one place of an inner graph reads, and no other; none for nested graphs."""
     if tracer.depth:
         return set()
     once = {name for name, count in reads(graph).items() if count == 1}
@@ -179,12 +181,12 @@ def _condition(body: Any) -> tuple[list[Any], list[int]]:
 
 
 def _nodes_for(body: Any, wanted: set[str]) -> list[Any]:
-    alive, found = set(wanted), []
+    alive, nodes = set(wanted), []
     for node in reversed(body.node):
         if alive.intersection(node.output):
-            found.append(node)
+            nodes.append(node)
             alive.update(count_uses([node], ()))
-    return found[::-1]
+    return nodes[::-1]
 
 
 def _endless(
@@ -193,8 +195,8 @@ def _endless(
     """A condition that is the same in every round."""
     given = [Constant(np.array(0, np.int64)), TRUE]
     name = body.output[0].name
-    found = run_nodes(tracer, body, nodes, [name], values, given)
-    goes_on = _is_true(found[name])
+    by_name = run_nodes(tracer, body, nodes, [name], values, given)
+    goes_on = _is_true(by_name[name])
     if goes_on and limit is None:
         raise CannotImport("it never ends")
     if limit is None:
@@ -220,10 +222,10 @@ def _count_rounds(
         if done == MOST_COUNTED:
             raise CannotImport(f"its condition is true for more than {MOST_COUNTED:,} rounds")
         given = [Constant(np.array(done, np.int64)), TRUE, *known]
-        found = run_nodes(tracer, body, nodes, outputs, values, given)
-        goes_on, done = _is_true(found[outputs[0]]), done + 1
+        by_name = run_nodes(tracer, body, nodes, outputs, values, given)
+        goes_on, done = _is_true(by_name[outputs[0]]), done + 1
         for place, name in zip(states, outputs[1:], strict=True):
-            known[place] = found[name]
+            known[place] = by_name[name]
     return done
 
 
@@ -267,7 +269,7 @@ class Trial:
 
 def as_scan(tracer: Tracer, op: Op, values: Values, rounds: Rounds) -> list[Operand]:
     """The last states, and the results of all rounds; `CannotImport` if rounds differ."""
-    rounds = replace(rounds, states=[op.ordered(item, None) for item in rounds.states])
+    rounds = replace(rounds, states=[op.with_order(item, None) for item in rounds.states])
     known = {place for place, item in enumerate(rounds.states) if isinstance(item, Constant)}
     while True:
         trial = _trial(tracer, op, values, rounds, known)
@@ -286,15 +288,15 @@ def _trial(tracer: Tracer, op: Op, values: Values, rounds: Rounds, known: set[in
     lead, items = rounds.leading, list(rounds.items)
     given = [*items, *lead, *states] if rounds.ignored else [*lead, *states, *items]
     with apart(tracer, own_weights(tracer, rounds.graph)) as writer:
-        found = run_inner(tracer, rounds.graph, values, given)[rounds.ignored :]
+        outputs = run_inner(tracer, rounds.graph, values, given)[rounds.ignored :]
         inner = replace(op, writer=writer, scope=(), node="")
         own = {value for item in flat(writer.traced.statements) for value in item.outputs}
         own |= {value for value in given if isinstance(value, Value)}
         after = [
             item if item is state or isinstance(state, Constant) else _own(inner, item, own)
-            for item, state in zip(found, states, strict=False)
+            for item, state in zip(outputs, states, strict=False)
         ]
-        results = [_own(inner, item, own) for item in found[len(states) :]]
+        results = [_own(inner, item, own) for item in outputs[len(states) :]]
     return Trial(writer, states, after, results)
 
 
@@ -311,7 +313,7 @@ def _stand_in(item: Operand, name: str) -> Value:
 
 def _own(op: Op, item: Operand, own: set[Value]) -> Value:
     """A value of the round itself, in plain order."""
-    plain = op.ordered(item, None)
+    plain = op.with_order(item, None)
     if isinstance(plain, Value) and (plain in own or plain is not item):
         return plain
     part: Given = op.part(plain) if plain.shape or isinstance(plain, Value) else _number(plain)
@@ -345,7 +347,7 @@ def _write_scan(op: Op, rounds: Rounds, trial: Trial) -> list[Operand]:
     outer.traced.remarks.update(inner.traced.remarks)
     outer.traced.layers.update(inner.traced.layers)
     kept = [place for place in range(len(trial.states)) if not trial.is_same(place)]
-    statements = [*_unchanged(rounds, trial), *inner.traced.statements]
+    statements = [*_bind_unchanged(rounds, trial), *inner.traced.statements]
     after, states = ([item for item in (held[n] for n in kept) if isinstance(item, Value)]
                      for held in (trial.after, trial.states))  # fmt: skip
     results = [item for item in trial.results if isinstance(item, Value)]
@@ -354,7 +356,7 @@ def _write_scan(op: Op, rounds: Rounds, trial: Trial) -> list[Operand]:
     first = len(trial.states)
     stacks = [_stack(op, item, rounds, first + place) for place, item in enumerate(results)]
     parts = [_start(op, rounds.states[place]) for place in kept]
-    over = [op.tensor(op.ordered(item, None)) if isinstance(item, Value | Constant) else item
+    over = [op.tensor(op.with_order(item, None)) if isinstance(item, Value | Constant) else item
             for item in rounds.over]  # fmt: skip
     tree = op.call("scan", *parts, *over, axis=rounds.axis or None,
                    reverse=rounds.is_reversed or None)  # fmt: skip
@@ -363,8 +365,8 @@ def _write_scan(op: Op, rounds: Rounds, trial: Trial) -> list[Operand]:
     return [*last, *stacks]
 
 
-def _unchanged(rounds: Rounds, trial: Trial) -> Iterator[Statement]:
-    """States that stay as they are have the value from outside."""
+def _bind_unchanged(rounds: Rounds, trial: Trial) -> Iterator[Statement]:
+    """Binds states that stay as they are to their value outside the loop."""
     for place, (start, state) in enumerate(zip(rounds.states, trial.states, strict=True)):
         if isinstance(state, Value) and isinstance(start, Value) and trial.is_same(place):
             yield Statement((state,), leaf(start), (), "")
@@ -387,8 +389,8 @@ def _name(op: Op, place: int, default: str) -> str:
 
 
 def _start(op: Op, item: Operand) -> Given:
-    """What a state is before the first round."""
-    plain = op.ordered(item, None)
+    """The value of a state before the first round."""
+    plain = op.with_order(item, None)
     if isinstance(plain, Value):
         return plain
     if not plain.shape:

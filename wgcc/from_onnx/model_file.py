@@ -107,10 +107,10 @@ def initialisers(graph: Any) -> dict[str, Array]:
     """The stored tensors of a graph by name."""
     from onnx.numpy_helper import to_array
 
-    found = {tensor.name: to_array(tensor) for tensor in graph.initializer}
+    arrays = {tensor.name: to_array(tensor) for tensor in graph.initializer}
     for sparse in graph.sparse_initializer:
-        found[sparse.values.name] = _dense(sparse)
-    return found
+        arrays[sparse.values.name] = _dense(sparse)
+    return arrays
 
 
 def _dense(sparse: Any) -> Array:

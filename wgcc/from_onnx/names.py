@@ -24,10 +24,10 @@ def one_line(text: str) -> str:
 def word(text: str) -> str:
     """A name that the language accepts, of a name that ONNX has."""
     last = re.split(r"[/:;]+", re.sub(r":\d+$", "", text).strip("/:;"))[-1] or "x"
-    found = re.sub(r"\W+", "_", last, flags=re.ASCII).strip("_") or "x"
-    if found[0].isdigit():
-        found = f"x{found}"
-    return f"{found}_" if is_keyword(found) else found
+    identifier = re.sub(r"\W+", "_", last, flags=re.ASCII).strip("_") or "x"
+    if identifier[0].isdigit():
+        identifier = f"x{identifier}"
+    return f"{identifier}_" if is_keyword(identifier) else identifier
 
 
 def is_keyword(name: str) -> bool:
@@ -55,20 +55,23 @@ def scope_of(node: Any) -> Scope | None:
 
 
 def scopes_of(nodes: Iterable[Any]) -> dict[str, Scope]:
-    """By first output. Nodes that rewriting has left without a scope are in that of their
-    neighbours: as far as the one before and the one behind agree."""
+    """The scopes of nodes by their first output.
+
+    A node that rewriting has left without a scope gets the part on which those of its neighbours
+    agree.
+    """
     held = list(nodes)
     own = [scope_of(node) for node in held]
     behind: list[Scope] = []
     for scope in reversed(own):
         behind.append(scope if scope is not None else behind[-1] if behind else ())
-    found: dict[str, Scope] = {}
+    scopes: dict[str, Scope] = {}
     before: Scope = ()
     for node, scope, after in zip(held, own, reversed(behind), strict=True):
         before = before if scope is None else scope
         here = _common(before, after) if scope is None else scope
-        found[next(filter(None, node.output), "")] = here
-    return found
+        scopes[next(filter(None, node.output), "")] = here
+    return scopes
 
 
 def _common(a: Scope, b: Scope) -> Scope:
@@ -94,10 +97,10 @@ def _torch_scope(text: str) -> Scope:
 
 def split_modules(path: str) -> Scope:
     """`encoder.layer.0.attention` is encoder, layer.0, attention."""
-    found: list[str] = []
+    modules: list[str] = []
     for part in filter(None, path.split(".")):
-        if part.isdigit() and found and not found[-1].rpartition(".")[2].isdigit():
-            found[-1] = f"{found[-1]}.{part}"
+        if part.isdigit() and modules and not modules[-1].rpartition(".")[2].isdigit():
+            modules[-1] = f"{modules[-1]}.{part}"
         else:
-            found.append(part)
-    return tuple(found)
+            modules.append(part)
+    return tuple(modules)

@@ -39,13 +39,13 @@ def _by_reference(
 
     try:
         with np.errstate(all="ignore"):
-            found = ReferenceEvaluator(model).run(names, dict(inputs))
+            outputs = ReferenceEvaluator(model).run(names, dict(inputs))
     except Exception:
         raise WgError(
             f"the original cannot be run for a comparison: {_reason(refused)}; give it other "
             "numbers with --inputs FILE.npz, or import without a comparison: --no-compare"
         ) from None
-    return dict(zip(names, found, strict=True))
+    return dict(zip(names, outputs, strict=True))
 
 
 def _with_all_outputs(model: Any) -> Any:
@@ -78,7 +78,7 @@ def _by_onnxruntime(model: Any, names: list[str], inputs: Mapping[str, Array]) -
 
 
 def _reason(error: Exception) -> str:
-    """What onnxruntime says, without its codes."""
+    """The message of onnxruntime without its error codes."""
     if isinstance(error, ImportError):
         return "onnxruntime is not installed, and ONNX's reference cannot run it"
     text = (str(error).strip().splitlines() or ["it says no more"])[0]

@@ -36,7 +36,7 @@ Holes: TypeAlias = Mapping[int, Found]
 
 
 def match(op: Op, part: object, *texts: str) -> tuple[Any, ...] | None:
-    """What fills the holes of the first template that fits; None if none does."""
+    """The parts that fill the holes of the first template that fits; None if none does."""
     return next(matches(op, part, *texts), None)
 
 
@@ -61,9 +61,9 @@ def _target(part: object) -> ast.Syntax | None:
 
 
 def statement_of(op: Op, part: object) -> Statement | None:
-    """What computes a value, seen through other names of it that store it alike."""
-    found = op.writer.made_by.get(_origin(op, part)) if isinstance(part, Value) else None
-    return None if found is not None and found.alias_of is not None else found
+    """The statement that computes a value; aliases stored in the same order are looked through."""
+    statement = op.writer.made_by.get(_origin(op, part)) if isinstance(part, Value) else None
+    return None if statement is not None and statement.alias_of is not None else statement
 
 
 def _origin(op: Op, value: Value) -> Value:
@@ -158,8 +158,8 @@ def _all(op: Op, pairs: Sequence[tuple[Any, Any]], holes: Holes) -> Iterator[Hol
     if not pairs:
         yield holes
         return
-    for found in _fits(op, *pairs[0], holes):
-        yield from _all(op, pairs[1:], found)
+    for filled_holes in _fits(op, *pairs[0], holes):
+        yield from _all(op, pairs[1:], filled_holes)
 
 
 def _any_order(op: Op, wanted: list[Any], targets: list[Any], holes: Holes) -> Iterator[Holes]:
@@ -168,8 +168,8 @@ def _any_order(op: Op, wanted: list[Any], targets: list[Any], holes: Holes) -> I
         return
     for place, target in enumerate(targets):
         rest = targets[:place] + targets[place + 1 :]
-        for found in _fits(op, wanted[0], target, holes):
-            yield from _any_order(op, wanted[1:], rest, found)
+        for filled_holes in _fits(op, wanted[0], target, holes):
+            yield from _any_order(op, wanted[1:], rest, filled_holes)
 
 
 def _flat(tree: Any) -> list[Any]:
@@ -254,7 +254,7 @@ def with_bias(op: Op, a: object, b: object) -> Value | None:
             continue
         is_row = other.array.size == width and other.shape[-1:] == (width,)
         if is_row and op.type.shape == value.shape:
-            arrays = {**layer.arrays, "b": op.narrowed(other.array.reshape(-1))}
+            arrays = {**layer.arrays, "b": op.narrow(other.array.reshape(-1))}
             return op.result("{1}({0})", _input_of(op, value), with_options(layer, arrays))
     return None
 

@@ -91,13 +91,13 @@ def fill(
             return moved
         return None
 
-    found = rewrite(file, change)
-    assert isinstance(found, ast.File)
-    return found
+    program = rewrite(file, change)
+    assert isinstance(program, ast.File)
+    return program
 
 
 def explain(numbers: Sequence[int], sizes: Sequence[Sizes]) -> Expression | int | None:
-    """What gives these numbers at these sizes; a number if all are equal, None if nothing does."""
+    """An expression with these numbers at these sizes; a number if all are equal, None if none."""
     if len(set(numbers)) == 1:
         return numbers[0]
     names = tuple(sizes[0])
@@ -114,13 +114,13 @@ def _candidates(
 ) -> list[Expression]:
     """A multiple without an offset comes first: it needs no other explanation."""
     values = [math.prod(at[name] for name in names) for at in sizes]
-    found = [Expression(first // values[0], names)] if first % values[0] == 0 and first else []
+    candidates = [Expression(first // values[0], names)] if first % values[0] == 0 and first else []
     for value, number in zip(values[1:], numbers[1:], strict=True):
         step = value - values[0]
         if step and (number - first) % step == 0 and (factor := (number - first) // step) > 0:
-            found.append(Expression(factor, names, first - factor * values[0]))
+            candidates.append(Expression(factor, names, first - factor * values[0]))
             break
-    return found
+    return candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +142,12 @@ class Form:
     def tree(self, sizes: Sequence[ast.Expr]) -> ast.Expr:
         """`sizes` are those of the table, as written."""
         if self.kind == "fill":
-            return self._filled(sizes)
+            return self._constant(sizes)
         if self.kind == "range":
-            return self._spread(self._scaled(_positions(sizes, self.axis)), sizes)
+            return self._spread(self._scale(_positions(sizes, self.axis)), sizes)
         if self.kind == "count":
             count = reduce(partial(filled, "{0} * {1}"), sizes)
-            return call("reshape", self._scaled(call("arange", count)), [*sizes])
+            return call("reshape", self._scale(call("arange", count)), [*sizes])
         rank = len(sizes)
         rows, columns = (_positions(sizes, axis) for axis in (rank - 2, rank - 1))
         limit = filled("{0} + {1}", rows, int(self.first)) if self.first else rows
@@ -156,7 +156,7 @@ class Form:
             return test if self.step else filled("not {0}", test)
         return call("where", test, self._number(self.step), self._number(self.other))
 
-    def _filled(self, sizes: Sequence[ast.Expr]) -> ast.Expr:
+    def _constant(self, sizes: Sequence[ast.Expr]) -> ast.Expr:
         if self.dtype == "bool":
             nothing = call("zeros", typed("f32", sizes))
             return filled("{0} == {1}", nothing, 0.0 if self.first else 1.0)
@@ -164,7 +164,7 @@ class Form:
         whole = call(simple or "ones", typed(self.dtype, sizes))
         return whole if simple else filled("{0} * {1}", whole, self._number(self.first))
 
-    def _scaled(self, tree: ast.Expr) -> ast.Expr:
+    def _scale(self, tree: ast.Expr) -> ast.Expr:
         tree = filled("f32({0})", tree) if self.dtype == "f32" else tree
         tree = tree if self.step == 1 else filled("{0} * {1}", tree, self._number(self.step))
         return filled("{0} + {1}", tree, self._number(self.first)) if self.first else tree

@@ -51,9 +51,9 @@ def open_program(draft: Draft, sizes: Sizes, rows: str = "") -> Written | None:
     names = tuple(sizes)
     if not names or len(names) > MOST_SIZES:
         return None
-    found = _attempt(draft, sizes, names, rows)
-    if found is not None or len(names) == 1:
-        return found
+    all_open = _attempt(draft, sizes, names, rows)
+    if all_open is not None or len(names) == 1:
+        return all_open
     alone = {name: _attempt(draft, sizes, (name,), rows) for name in names}
     kept = tuple(name for name in names if alone[name] is not None)
     together = _attempt(draft, sizes, kept, rows) if 1 < len(kept) < len(names) else None
@@ -159,10 +159,10 @@ def _sample(draft: Draft, at: Sizes, base: Sample) -> Sample | None:
     written = draft(at)
     if written is None:
         return None
-    found = Sample(at, written, skeleton(written.file))
-    is_same = found.skeleton.form == base.skeleton.form
+    sample = Sample(at, written, skeleton(written.file))
+    is_same = sample.skeleton.form == base.skeleton.form
     has_same = written.weights.keys() == base.written.weights.keys()
-    return found if is_same and has_same else None
+    return sample if is_same and has_same else None
 
 
 def _open(samples: Sequence[Sample], names: Sequence[str]) -> Written | None:
@@ -217,8 +217,8 @@ def _forms(samples: Sequence[Sample]) -> dict[str, Form] | None:
         arrays = [sample.written.weights[key] for sample in samples]
         if all(_is_same(first, array) for array in arrays[1:]):
             continue
-        found = {form_of(array) for array in arrays}
-        form = found.pop() if len(found) == 1 else None
+        formulas = {form_of(array) for array in arrays}
+        form = formulas.pop() if len(formulas) == 1 else None
         if form is None:
             return None
         forms[key] = form
@@ -227,11 +227,11 @@ def _forms(samples: Sequence[Sample]) -> dict[str, Form] | None:
 
 def _lists(samples: Sequence[Sample], sizes: Sequence[Sizes]) -> list[ast.Expr] | None:
     """Written lists; those that change as formulas."""
-    found: list[ast.Expr] = []
+    trees: list[ast.Expr] = []
     for same in zip(*(sample.skeleton.lists for sample in samples), strict=True):
         arrays = [_array(tree) for tree in same]
         if all(_is_same(arrays[0], array) for array in arrays[1:]):
-            found.append(same[0])
+            trees.append(same[0])
             continue
         length = explain([array.size for array in arrays], sizes)
         forms = {form_of(array) for array in arrays}
@@ -239,8 +239,8 @@ def _lists(samples: Sequence[Sample], sizes: Sequence[Sizes]) -> list[ast.Expr] 
         if form is None or length is None:
             return None
         size = ast.Int(NOWHERE, length) if isinstance(length, int) else length.tree
-        found.append(form.tree([size]))
-    return found
+        trees.append(form.tree([size]))
+    return trees
 
 
 def _array(tree: ast.Call) -> Array:

@@ -80,10 +80,12 @@ class Tracer:
         operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
         self.problems.append(Problem(name, operator, opset, reason))
         inputs = [values.get(name) for name in node.input]
-        for output, found in zip(node.output, self.types(node, inputs), strict=False):
-            if output and found is not None:
-                order = plain_order(found.shape)
-                values[output] = Value(found.dtype, found.shape, order, word(output), found.element)
+        for output, output_type in zip(node.output, self.types(node, inputs), strict=False):
+            if output and output_type is not None:
+                order = plain_order(output_type.shape)
+                values[output] = Value(
+                    output_type.dtype, output_type.shape, order, word(output), output_type.element
+                )
 
     def types(self, node: Any, inputs: list[Operand | None]) -> list[TensorType | None]:
         try:
@@ -105,10 +107,10 @@ class Tracer:
         folded = fold(self.environment, node, inputs)
         folded = folded if folded is not None else self.empty(node, inputs)
         if folded is not None:
-            found: list[Operand | None] = [*self.weights(node, inputs, folded)]
+            outputs: list[Operand | None] = [*self.weights(node, inputs, folded)]
         else:
-            found = self.results(node, inputs, values)
-        for name, result in zip(node.output, found, strict=False):
+            outputs = self.results(node, inputs, values)
+        for name, result in zip(node.output, outputs, strict=False):
             if name and result is not None:
                 values[name] = result
                 if isinstance(result, Value) and self.uses[name] == 1:
@@ -118,11 +120,11 @@ class Tracer:
         self.hidden_noise |= node.op_type in RANDOM and bool(self.depth)
 
     def read(self, name: str, values: Mapping[str, Operand]) -> Operand:
-        found = values[name]
-        if name not in self.untied or not isinstance(found, Constant) or found.source != name:
-            return found
+        operand = values[name]
+        if name not in self.untied or not isinstance(operand, Constant) or operand.source != name:
+            return operand
         self.copies[name] += 1
-        return Constant(found.array, f"{name}:{self.copies[name]}")
+        return Constant(operand.array, f"{name}:{self.copies[name]}")
 
     def for_rows(
         self, x: Operand | None, shape: Operand | None, fixed: int, rows: int
@@ -163,18 +165,18 @@ class Tracer:
 
     def rule_of(self, node: Any, inputs: list[Operand | None]) -> Operand:
         types = output_types(self.environment, node, inputs)
-        found = RULES["", node.op_type](self.op(node, inputs, types))
-        assert isinstance(found, Value | Constant)
-        return found
+        output = RULES["", node.op_type](self.op(node, inputs, types))
+        assert isinstance(output, Value | Constant)
+        return output
 
     def empty(self, node: Any, inputs: list[Operand | None]) -> list[Constant] | None:
         """Outputs without any element, whatever the operands are."""
         if node.op_type in CONTROL:
             return None
-        found = [item for item in self.types(node, inputs) if item is not None]
-        if not found or not all(0 in item.shape for item in found):
+        types = [item for item in self.types(node, inputs) if item is not None]
+        if not types or not all(0 in item.shape for item in types):
             return None
-        return [Constant(np.zeros(item.shape, _HELD[item.dtype])) for item in found]
+        return [Constant(np.zeros(item.shape, _HELD[item.dtype])) for item in types]
 
     def results(
         self, node: Any, inputs: list[Operand | None], values: dict[str, Operand]
@@ -183,10 +185,10 @@ class Tracer:
             return list(CONTROL[node.op_type](self, self.op(node, inputs, []), values))
         key = (node.domain if node.domain != "ai.onnx" else "", node.op_type)
         if key not in RULES:
-            return self.expanded(node, inputs)
+            return self.expand(node, inputs)
         types = [] if key in OWN_SHAPES else output_types(self.environment, node, inputs)
-        found = RULES[key](self.op(node, inputs, types))
-        return [found] if isinstance(found, Value | Constant) else [*found]
+        output = RULES[key](self.op(node, inputs, types))
+        return [output] if isinstance(output, Value | Constant) else [*output]
 
     def op(self, node: Any, inputs: list[Operand | None], types: list[TensorType]) -> Op:
         from onnx.helper import get_attribute_value
@@ -208,11 +210,11 @@ class Tracer:
     def scope(self, node: Any) -> Scope:
         if self.inherited is not None:
             return self.inherited
-        found = self.scopes.get(next(filter(None, node.output), ""))
-        return found if found is not None else scope_of(node) or ()
+        scope = self.scopes.get(next(filter(None, node.output), ""))
+        return scope if scope is not None else scope_of(node) or ()
 
-    def expanded(self, node: Any, inputs: list[Operand | None]) -> list[Operand | None]:
-        """An operator without a rule of its own, by the operators that define it."""
+    def expand(self, node: Any, inputs: list[Operand | None]) -> list[Operand | None]:
+        """Expands an operator without a rule of its own into the operators that define it."""
         body = self.environment.function_of(node, inputs)
         if body is None:
             raise CannotImport("there is no rule for this operator")
@@ -297,15 +299,17 @@ def trace(
     for port in graph.input:
         if port.name not in values:
             try:
-                found = type_of(port.type, "it")
+                port_type = type_of(port.type, "it")
             except CannotImport as error:
                 tracer.problems.append(Problem(port.name, "input", 0, error.reason))
                 continue
-            if 0 in found.shape:
-                values[port.name] = Constant(np.zeros(found.shape, _HELD[found.dtype]))
+            if 0 in port_type.shape:
+                values[port.name] = Constant(np.zeros(port_type.shape, _HELD[port_type.dtype]))
                 continue
-            order = plain_order(found.shape)
-            value = Value(found.dtype, found.shape, order, word(port.name), found.element)
+            order = plain_order(port_type.shape)
+            value = Value(
+                port_type.dtype, port_type.shape, order, word(port.name), port_type.element
+            )
             values[port.name] = traced.inputs[port.name] = value
     tracer.walk(graph.node, values)
     for port in graph.output:
@@ -350,4 +354,4 @@ def _plain(tracer: Tracer, operand: Operand) -> Operand:
     """An output in ONNX's order of axes, and with numbers of the language's element types."""
     op = Op("", 0, {}, [operand], [], (), "", "y", tracer.writer)
     result = op.plain(0)
-    return Constant(op.narrowed(result.array)) if isinstance(result, Constant) else result
+    return Constant(op.narrow(result.array)) if isinstance(result, Constant) else result

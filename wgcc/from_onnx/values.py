@@ -202,11 +202,11 @@ class Body:
     results: tuple[Value, ...]
 
     @property
-    def given(self) -> tuple[Value, ...]:
+    def round_inputs(self) -> tuple[Value, ...]:
         return (*self.states, *self.items)
 
     @property
-    def returned(self) -> tuple[Value, ...]:
+    def round_outputs(self) -> tuple[Value, ...]:
         return (*self.after, *self.results)
 
 
@@ -222,7 +222,7 @@ def values_read(statement: Statement) -> Iterator[Value]:
     """The values that it reads, also those that the rounds of a loop read from outside."""
     own: set[Value] = set()
     for item in flat([statement]):
-        own.update(item.body.given if item.body else ())
+        own.update(item.body.round_inputs if item.body else ())
         own.update(() if item is statement else item.outputs)
     for item in flat([statement]):
         yield from (part for part in item.parts if isinstance(part, Value) and part not in own)
@@ -254,7 +254,10 @@ class Traced:
         self.remarks.setdefault(text, {})[name] = None
 
     def all_notes(self) -> list[str]:
-        return [*self.notes, *(f"{text}: {_listed(names)}" for text, names in self.remarks.items())]
+        return [
+            *self.notes,
+            *(f"{text}: {_name_list(names)}" for text, names in self.remarks.items()),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +271,7 @@ class TensorType:
 
 @dataclass(slots=True)
 class Writer:
-    """Where statements and members of a graph are put."""
+    """Collects the statements and members of a graph."""
 
     traced: Traced
     # Initialisers that several nodes read: they stay parameters of their own.
@@ -298,10 +301,10 @@ class Writer:
 MOST_NAMES = 12
 
 
-def _listed(names: Iterable[str]) -> str:
-    found = list(names)
-    more = f" and {len(found) - MOST_NAMES} more" if len(found) > MOST_NAMES else ""
-    return ", ".join(found[:MOST_NAMES]) + more
+def _name_list(names: Iterable[str]) -> str:
+    all_names = list(names)
+    more = f" and {len(all_names) - MOST_NAMES} more" if len(all_names) > MOST_NAMES else ""
+    return ", ".join(all_names[:MOST_NAMES]) + more
 
 
 _NARROWED = {
@@ -353,7 +356,7 @@ def kept_order(value: Value, shape: Shape) -> Shape | None:
 def axis_groups(before: Shape, after: Shape) -> list[tuple[Shape, Shape]]:
     """The shortest runs of axes longer than 1 that hold the same elements in both shapes."""
     left, right = ([a for a, size in enumerate(s) if size > 1] for s in (before, after))
-    found: list[tuple[Shape, Shape]] = []
+    groups: list[tuple[Shape, Shape]] = []
     while left and right:
         a, b = [left.pop(0)], [right.pop(0)]
         sizes = before[a[0]], after[b[0]]
@@ -363,8 +366,8 @@ def axis_groups(before: Shape, after: Shape) -> list[tuple[Shape, Shape]]:
             else:
                 b.append(right.pop(0))
             sizes = math.prod(before[x] for x in a), math.prod(after[x] for x in b)
-        found.append((tuple(a), tuple(b)))
-    return found
+        groups.append((tuple(a), tuple(b)))
+    return groups
 
 
 def has_free_order(value: Value) -> bool:

@@ -157,7 +157,7 @@ def _heads(body: Body, x: str, rows: int, length: int, heads: int, width: int) -
 
 
 def _mask(body: Body, place: int, sizes: AttentionSizes) -> str:
-    """What is added to scores: the mask has 1 for keys that are seen, or lengths of rows."""
+    """The numbers added to scores, from a mask with 1 for seen keys or from lengths of rows."""
     shape = body.shape(place)
     shown = {
         (sizes.rows, sizes.keys): (sizes.rows, 1, 1, sizes.keys),
@@ -281,31 +281,33 @@ def dynamic_matmul(body: Body) -> list[str]:
     """Bytes of A are chosen by its numbers, as `DynamicQuantizeLinear` does."""
     a, scale, zero = body.add("DynamicQuantizeLinear", body.input(0), outputs=3)
     whole = body.add("MatMulInteger", a, body.input(1), zero, body.optional(3))
-    return [_scaled(body, whole, scale, body.input(2), 4)]
+    return [_scale(body, whole, scale, body.input(2), 4)]
 
 
 def matmul_to_float(body: Body) -> list[str]:
     operands = (body.input(0), body.input(1), body.optional(4), body.optional(5))
     whole = body.add("MatMulInteger", *operands)
-    return [_scaled(body, whole, body.input(2), body.input(3), 6)]
+    return [_scale(body, whole, body.input(2), body.input(3), 6)]
 
 
-def _scaled(body: Body, whole: str, a: str, b: str, bias: int) -> str:
+def _scale(body: Body, whole: str, a: str, b: str, bias: int) -> str:
     y: str = body.add("Mul", body.add("Cast", whole, to=1), body.add("Mul", a, b))
     return body.add("Add", y, body.input(bias)) if body.has(bias) else y
 
 
 def dynamic_lstm(body: Body) -> list[str]:
     """Weights are [directions, inputs, gates], the others' transposed."""
-    weights = [body.constant(_stored(body, place, scale)) for place, scale in ((1, 8), (2, 10))]
+    weights = [
+        body.constant(_stored_floats(body, place, scale)) for place, scale in ((1, 8), (2, 10))
+    ]
     given = {name: body.attributes[name] for name in LSTM if name in body.attributes}
     rest = (body.optional(place) for place in range(3, 8))
     outputs: list[str] = body.add("LSTM", body.input(0), *weights, *rest, outputs=3, **given)
     return outputs
 
 
-def _stored(body: Body, place: int, scale: int) -> Array:
-    """As floats: by a scale for each direction, or for each of its gates."""
+def _stored_floats(body: Body, place: int, scale: int) -> Array:
+    """Stored weights as floats; each direction, or each of its gates, has a scale."""
     held = [body.operands[n] if body.has(n) else None for n in (place, scale, scale + 1)]
     arrays = [item.array for item in held if isinstance(item, Constant)]
     if len(arrays) < 3:

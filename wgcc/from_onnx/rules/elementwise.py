@@ -8,7 +8,7 @@ from wgcc.from_onnx import patterns
 from wgcc.from_onnx.context import Given, Op
 from wgcc.from_onnx.literals import LARGEST
 from wgcc.from_onnx.problems import CannotImport
-from wgcc.from_onnx.rules.rule import Rule, aligned, dtype, zeros
+from wgcc.from_onnx.rules.rule import Rule, align, dtype, zeros
 from wgcc.from_onnx.values import Constant, Operand, Value
 from wgcc.ir.dtypes import NARROW_INTEGERS, SIGNED
 from wgcc.lazy_numpy import np
@@ -53,9 +53,9 @@ def binary(text: str) -> Rule:
 
 def broadcast(op: Op, text: str, operands: list[Operand], *others: Given) -> Value:
     """`others` fill the holes behind those of the operands."""
-    found, order = aligned(op, operands)
+    aligned_operands, order = align(op, operands)
     rank = len(op.type.shape)
-    parts = [literal(item, found, rank) for item in found]
+    parts = [literal(item, aligned_operands, rank) for item in aligned_operands]
     return op.result(text, *parts, *others, order=order)
 
 
@@ -68,13 +68,13 @@ def literal(item: Operand, all_items: list[Operand], rank: int) -> Operand:
     return Constant(item.array.reshape(())) if has_axes else item
 
 
-def folded(text: str) -> Rule:
-    """An operator of any number of operands, two at a time."""
+def fold_operands(text: str) -> Rule:
+    """The rule of an operator that combines any number of operands, two at a time."""
 
     def rule(op: Op) -> Operand:
         operands = [op.operand(place) for place in range(len(op.inputs))]
-        found, order = aligned(op, operands)
-        return op.result("{0}", _of_all(op, text, found), order=order)
+        aligned_operands, order = align(op, operands)
+        return op.result("{0}", _of_all(op, text, aligned_operands), order=order)
 
     return rule
 
@@ -89,18 +89,18 @@ def _of_all(op: Op, text: str, operands: Sequence[Operand]) -> Given:
 def add(op: Op) -> Operand:
     a, b = op.operand(0), op.operand(1)
     if op.type.dtype == "f32":
-        found = patterns.with_bias(op, a, b) or patterns.layer_norm(op, a, b)
-        if found is not None:
-            return found
+        replacement = patterns.with_bias(op, a, b) or patterns.layer_norm(op, a, b)
+        if replacement is not None:
+            return replacement
     return broadcast(op, "{0} + {1}", [a, b])
 
 
 def multiply(op: Op) -> Operand:
     a, b = op.operand(0), op.operand(1)
     if op.type.dtype == "f32":
-        found = patterns.activation(op, a, b) or patterns.rms_norm(op, a, b)
-        if found is not None:
-            return found
+        replacement = patterns.activation(op, a, b) or patterns.rms_norm(op, a, b)
+        if replacement is not None:
+            return replacement
         a, b = _mask_factor(op, a), _mask_factor(op, b)
     return broadcast(op, "{0} * {1}", [a, b])
 
@@ -117,9 +117,9 @@ def _mask_factor(op: Op, item: Operand) -> Operand:
 
 def mean(op: Op) -> Operand:
     operands = [op.operand(place) for place in range(len(op.inputs))]
-    found, order = aligned(op, operands)
-    total = _of_all(op, "{0} + {1}", found)
-    return op.result("{0} / {1}", total, float(len(found)), order=order)
+    aligned_operands, order = align(op, operands)
+    total = _of_all(op, "{0} + {1}", aligned_operands)
+    return op.result("{0} / {1}", total, float(len(aligned_operands)), order=order)
 
 
 def divide(op: Op) -> Operand:
@@ -256,15 +256,15 @@ def _ratio(op: Op) -> float:
 
 
 def normal(op: Op) -> Operand:
-    return _drawn(op, "randn", float(op.attribute("scale", 1.0)), float(op.attribute("mean", 0.0)))
+    return _draw(op, "randn", float(op.attribute("scale", 1.0)), float(op.attribute("mean", 0.0)))
 
 
 def uniform(op: Op) -> Operand:
     low, high = float(op.attribute("low", 0.0)), float(op.attribute("high", 1.0))
-    return _drawn(op, "rand", high - low, low)
+    return _draw(op, "rand", high - low, low)
 
 
-def _drawn(op: Op, function: str, factor: float, offset: float) -> Operand:
+def _draw(op: Op, function: str, factor: float, offset: float) -> Operand:
     drawn = zeros("f32", op.type.shape, function)
     text = "{0}" if factor == 1 else "{1} * {0}"
     op.remark("random numbers are drawn anew in every call, by wgcc's own generator")
@@ -293,9 +293,9 @@ RULES: dict[str, Rule] = {
     "And": binary("{0} and {1}"),
     "Or": binary("{0} or {1}"),
     "Xor": binary("{0} != {1}"),
-    "Sum": folded("{0} + {1}"),
-    "Max": folded("maximum({0}, {1})"),
-    "Min": folded("minimum({0}, {1})"),
+    "Sum": fold_operands("{0} + {1}"),
+    "Max": fold_operands("maximum({0}, {1})"),
+    "Min": fold_operands("minimum({0}, {1})"),
     "Mean": mean,
     "Where": where,
     "Clip": clip,

@@ -9,7 +9,7 @@ from wgcc.from_onnx.context import Given, Op
 from wgcc.from_onnx.literals import LARGEST, real
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.rule import Rule, axes_of, dtype, per_axis
-from wgcc.from_onnx.rules.shapes import ZERO, padded
+from wgcc.from_onnx.rules.shapes import ZERO, pad_axes
 from wgcc.from_onnx.values import Constant, Member, Operand, Shape, channels_last_order
 from wgcc.ir.places import ceil_div
 from wgcc.lazy_numpy import np
@@ -58,15 +58,15 @@ def _same_pads(
     return before + after
 
 
-def evenly_padded(op: Op, x: Operand, found: dict[str, list[int]]) -> tuple[Operand, Given]:
+def evenly_padded(op: Op, x: Operand, window: dict[str, list[int]]) -> tuple[Operand, Given]:
     """Padding that is the same on both sides is an option; other padding comes before."""
-    if found["before"] == found["after"]:
-        return x, per_axis(found["before"])
+    if window["before"] == window["after"]:
+        return x, per_axis(window["before"])
     pairs = {
         axis + 2: pair
-        for axis, pair in enumerate(zip(found["before"], found["after"], strict=True))
+        for axis, pair in enumerate(zip(window["before"], window["after"], strict=True))
     }
-    return padded(op, x, pairs), 0
+    return pad_axes(op, x, pairs), 0
 
 
 def conv(op: Op) -> Operand:
@@ -75,12 +75,12 @@ def conv(op: Op) -> Operand:
     if not 3 <= rank <= 5:
         raise CannotImport(f"it convolves {rank - 2} axes; the language has 1 to 3")
     groups = int(op.attribute("group", 1))
-    found = windows(op, w.shape[2:], x.shape[2:])
-    x, pad = evenly_padded(op, x, found)
-    options = _options(stride=per_axis(found["strides"]), pad=pad,
-                       dilation=per_axis(found["dilations"]), groups=groups)  # fmt: skip
+    window = windows(op, w.shape[2:], x.shape[2:])
+    x, pad = evenly_padded(op, x, window)
+    options = _options(stride=per_axis(window["strides"]), pad=pad,
+                       dilation=per_axis(window["dilations"]), groups=groups)  # fmt: skip
     order = channels_last_order(rank)
-    kernel = op.transposed(w, (*range(2, rank), 1, 0))
+    kernel = op.transpose(w, (*range(2, rank), 1, 0))
     layer = _conv_layer(op, kernel, f"Conv{rank - 2}d", x.shape[1], w.shape[0], options)
     if layer is not None:
         return op.result("{1}({0})", x, layer, order=order)
@@ -126,14 +126,14 @@ def conv_transpose(op: Op) -> Operand:
     before, sizes = _transposed_padding(op, full, op.type.shape[2:])
     order = channels_last_order(rank)
     # PyTorch's kernel is turned round; wgcc's is, too: [k, I, O / groups].
-    kernel = op.transposed(w, (*range(2, rank), 0, 1))
+    kernel = op.transpose(w, (*range(2, rank), 0, 1))
     options = _options(stride=per_axis(strides), dilation=per_axis(dilations), groups=groups)
     spread = op.call(f"conv_transpose{count}d", x, kernel, **options)
     whole = op.emit("{0}", spread, order=order)
     pairs = {
         axis + 2: (-before[axis], sizes[axis] - full[axis] + before[axis]) for axis in range(count)
     }
-    cut = padded(op, whole, pairs)
+    cut = pad_axes(op, whole, pairs)
     if not op.has(2):
         return op.result("{0}", cut, order=order)
     return op.result("{0} + {1}", cut, op.plain(2), order=order)
@@ -158,11 +158,11 @@ def max_pool(op: Op) -> Operand | list[Operand | None]:
     rank = len(x.shape)
     _check_rank(rank)
     kernel = list(op.attribute("kernel_shape"))
-    found = pool_windows(op, kernel, x.shape[2:])
+    window = pool_windows(op, kernel, x.shape[2:])
     order = channels_last_order(rank)
     if x.dtype != "f32":
         x = op.emit("f32({0})", x, order=order)
-    wide, (x, options) = x.shape, _pool_options(op, x, found, kernel, LOWEST)
+    wide, (x, options) = x.shape, _pool_options(op, x, window, kernel, LOWEST)
     has_indices = len(op.types) > 1
     pooled = op.call(f"max_pool{rank - 2}d", x, per_axis(kernel), **options,
                      return_indices=has_indices or None)  # fmt: skip
@@ -186,12 +186,12 @@ def _with_indices(op: Op, pooled: Given, x: Operand, order: Shape) -> list[Opera
     base = np.arange(samples)[:, None] * channels + np.arange(channels)
     shape = (samples, *(1,) * (len(x.shape) - 2), channels)
     offsets = op.parameter_of((base * size).reshape(shape), "offsets")
-    found = values[1]
+    indices = values[1]
     height, width = (x.shape[2], x.shape[3]) if len(x.shape) == 4 else (1, size)
     is_turned = op.attribute("storage_order", 0)
     text = "{0} % {2} * {3} + {0} / {2} + {1}" if is_turned else "{0} + {1}"
-    parts = (found, offsets, width, height)
-    return [values[0], op.emit(text, *parts, order=order, element=found.element)]
+    parts = (indices, offsets, width, height)
+    return [values[0], op.emit(text, *parts, order=order, element=indices.element)]
 
 
 def _check_rank(rank: int) -> None:
@@ -207,51 +207,51 @@ def pool_windows(
     ONNX's rules for shapes count windows of `ceil_mode` that begin in the padding, and onnxruntime
     leaves them out, as PyTorch does.
     """
-    found = windows(op, kernel, spatial)
-    found |= {"beyond": found["after"], "ceil": []}
+    window = windows(op, kernel, spatial)
+    window |= {"beyond": window["after"], "ceil": []}
     if not op.attribute("ceil_mode", 0):
-        return found
-    reach = [(k - 1) * d + 1 for k, d in zip(kernel, found["dilations"], strict=True)]
-    counts = _ceil_counts(found, reach, spatial)
+        return window
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, window["dilations"], strict=True)]
+    counts = _ceil_counts(window, reach, spatial)
     op.types = [replace(held, shape=(*held.shape[:2], *counts)) for held in op.types]
-    if may_ceil and _is_even(found, kernel):
-        return {**found, "ceil": [1]}
-    sides = zip(counts, found["strides"], reach, spatial, found["before"], strict=True)
+    if may_ceil and _is_even(window, kernel):
+        return {**window, "ceil": [1]}
+    sides = zip(counts, window["strides"], reach, spatial, window["before"], strict=True)
     ends = [(n - 1) * stride + last - size - before for n, stride, last, size, before in sides]
-    beyond = [max(end, after) for end, after in zip(ends, found["after"], strict=True)]
-    return {**found, "beyond": beyond}
+    beyond = [max(end, after) for end, after in zip(ends, window["after"], strict=True)]
+    return {**window, "beyond": beyond}
 
 
-def _ceil_counts(found: dict[str, list[int]], reach: list[int], spatial: Shape) -> list[int]:
+def _ceil_counts(window: dict[str, list[int]], reach: list[int], spatial: Shape) -> list[int]:
     counts = []
     for axis, size in enumerate(spatial):
-        stride, before = found["strides"][axis], found["before"][axis]
-        whole = size + before + found["after"][axis]
+        stride, before = window["strides"][axis], window["before"][axis]
+        whole = size + before + window["after"][axis]
         count = ceil_div(whole - reach[axis], stride) + 1
         counts.append(count - ((count - 1) * stride >= size + before))
     return counts
 
 
-def _is_even(found: dict[str, list[int]], kernel: list[int]) -> bool:
+def _is_even(window: dict[str, list[int]], kernel: list[int]) -> bool:
     """Padding that the language's pooling has as an option."""
     halves = [size // 2 for size in kernel]
-    fits = all(pad <= half for pad, half in zip(found["before"], halves, strict=True))
-    return fits and found["before"] == found["after"] == found.get("beyond", found["after"])
+    fits = all(pad <= half for pad, half in zip(window["before"], halves, strict=True))
+    return fits and window["before"] == window["after"] == window.get("beyond", window["after"])
 
 
 def _pool_options(
-    op: Op, x: Operand, found: dict[str, list[int]], kernel: list[int], value: ast.Expr = ZERO
+    op: Op, x: Operand, window: dict[str, list[int]], kernel: list[int], value: ast.Expr = ZERO
 ) -> tuple[Operand, dict[str, Given]]:
     """Uneven padding, and padding of more than half a window, is done before."""
-    if not _is_even(found, kernel):
+    if not _is_even(window, kernel):
         pairs = {
             axis + 2: pair
-            for axis, pair in enumerate(zip(found["before"], found["beyond"], strict=True))
+            for axis, pair in enumerate(zip(window["before"], window["beyond"], strict=True))
         }
-        x, found = padded(op, x, pairs, "constant", value), {**found, "before": [0]}
-    extra = _options(pad=per_axis(found["before"]), dilation=per_axis(found["dilations"]))
-    ceil = {"ceil_mode": True} if found["ceil"] else {}
-    return x, {"stride": per_axis(found["strides"]), **extra, **ceil}
+        x, window = pad_axes(op, x, pairs, "constant", value), {**window, "before": [0]}
+    extra = _options(pad=per_axis(window["before"]), dilation=per_axis(window["dilations"]))
+    ceil = {"ceil_mode": True} if window["ceil"] else {}
+    return x, {"stride": per_axis(window["strides"]), **extra, **ceil}
 
 
 def average_pool(op: Op) -> Operand:
@@ -259,14 +259,14 @@ def average_pool(op: Op) -> Operand:
     rank = len(x.shape)
     _check_rank(rank)
     kernel = list(op.attribute("kernel_shape"))
-    found = pool_windows(op, kernel, x.shape[2:])
+    window = pool_windows(op, kernel, x.shape[2:])
     counted = bool(op.attribute("count_include_pad", 0))
     order = channels_last_order(rank)
-    is_even = _is_even(found, kernel)
-    if not is_even and (not counted or found["beyond"] != found["after"]):
-        return _uneven_average(op, x, found, kernel, counted)
-    x, options = _pool_options(op, x, found, kernel)
-    if is_even and not counted and any(found["before"]):
+    is_even = _is_even(window, kernel)
+    if not is_even and (not counted or window["beyond"] != window["after"]):
+        return _uneven_average(op, x, window, kernel, counted)
+    x, options = _pool_options(op, x, window, kernel)
+    if is_even and not counted and any(window["before"]):
         options |= {"count_include_pad": False}
     return op.result("{0}", _average(op, x, kernel, options), order=order)
 
@@ -276,24 +276,24 @@ def _average(op: Op, x: Given, kernel: list[int], options: dict[str, Given]) -> 
 
 
 def _uneven_average(
-    op: Op, x: Operand, found: dict[str, list[int]], kernel: list[int], counted: bool
+    op: Op, x: Operand, window: dict[str, list[int]], kernel: list[int], counted: bool
 ) -> Operand:
     """The mean over the elements that are there: a sum divided by their number.
 
     Padding counts as such elements if asked, but never what `ceil_mode` adds to it.
     """
     order = channels_last_order(len(x.shape))
-    x, options = _pool_options(op, x, found, kernel)
+    x, options = _pool_options(op, x, window, kernel)
     counts = np.ones((1,), np.float32)
     for axis, size in enumerate(op.operand(0).shape[2:]):
-        before = found["before"][axis]
-        there = np.zeros(size + before + found["beyond"][axis])
+        before = window["before"][axis]
+        there = np.zeros(size + before + window["beyond"][axis])
         there[before : before + size] = 1
-        there[: before + size + found["after"][axis]] += counted * (
-            there[: before + size + found["after"][axis]] == 0
+        there[: before + size + window["after"][axis]] += counted * (
+            there[: before + size + window["after"][axis]] == 0
         )
-        reach = np.arange(kernel[axis]) * found["dilations"][axis]
-        starts = np.arange(op.type.shape[axis + 2]) * found["strides"][axis]
+        reach = np.arange(kernel[axis]) * window["dilations"][axis]
+        starts = np.arange(op.type.shape[axis + 2]) * window["strides"][axis]
         along = there[starts[:, None] + reach].sum(1)
         counts = counts[..., None] * along if axis else along
     share = (counts / np.prod(kernel)).astype(np.float32)[None, ..., None]
@@ -307,8 +307,8 @@ def lp_pool(op: Op) -> Operand:
     _check_rank(rank)
     kernel, p = list(op.attribute("kernel_shape")), int(op.attribute("p", 2))
     # A mean over a window that `ceil_mode` cuts off is one over fewer elements.
-    found = pool_windows(op, kernel, x.shape[2:], may_ceil=False)
-    x, options = _pool_options(op, x, found, kernel)
+    window = pool_windows(op, kernel, x.shape[2:], may_ceil=False)
+    x, options = _pool_options(op, x, window, kernel)
     mean = _average(op, filled("abs({0}) ** {1}", op.tree(x), float(p)), kernel, options)
     size, root = float(np.prod(kernel)), 1 / p
     return op.result("({0} * {1}) ** {2}", mean, size, root, order=channels_last_order(rank))

@@ -42,7 +42,7 @@ def window(op: Op) -> Operand:
         raise CannotImport(f"it takes {length} of {x.shape[axis]} elements")
     # From -n on the end counts from the front, and the slice is empty: such starts stay negative,
     # and running reports them.
-    place = from_the_front(op, op.reshaped(start, ()), x.shape[axis], below=-length)
+    place = from_the_front(op, op.reshape(start, ()), x.shape[axis], below=-length)
     begins: Any = op.tree(place)
     items = at_axis(axis, ast.Window(NOWHERE, begins, ast.Int(NOWHERE, length)))
     return op.index(op.tensor(x), items, element=element_of(x))
@@ -76,15 +76,15 @@ def gather(op: Op) -> Operand:
     x, ids = op.plain(0), op.operand(1)
     rank = len(x.shape)
     axis = axis_of(op.attribute("axis", 0), rank)
-    ids = op.ordered(ids, None)
+    ids = op.with_order(ids, None)
     is_input = ids in op.writer.traced.inputs.values()
     if not (is_input and _is_table(op, x)):
         # Ids of a vocabulary, which a caller gives, do not count from the end.
         ids = from_the_front(op, ids, x.shape[axis])
     if isinstance(ids, Constant):
-        found = _known_rows(op, x, ids, axis)
-        if found is not None:
-            return found
+        known_rows = _known_rows(op, x, ids, axis)
+        if known_rows is not None:
+            return known_rows
         ids_part: Value | Member = op.parameter_of(ids.array)
     else:
         ids_part = ids
@@ -143,7 +143,7 @@ def one_hot(op: Op) -> Operand:
     if axis != rank - 1:
         moved = list(range(rank - 1))
         moved.insert(axis, rank - 1)
-        hot = op.transposed(hot, moved)
+        hot = op.transpose(hot, moved)
     scaled = "{1} + {2} * {0}" if (off, on) != (0, 1) else "{0}"
     text = scaled if op.type.dtype == "f32" else f"{{3}}({scaled})"
     return op.result(text, hot, off, on - off, dtype(op.type.dtype))
@@ -208,10 +208,10 @@ REDUCTIONS = {
 MOST_COMPARED = 1 << 22
 
 
-def combined(
+def combine(
     op: Op, flat: Operand, places: Operand | Member, updates: Operand, kind: str
 ) -> Operand:
-    """The flattened tensor, each element combined with all updates of its place."""
+    """Combines each element of the flattened tensor with all updates of its place."""
     pair, many, nothing = REDUCTIONS[kind]
     (total,), (count,) = flat.shape, updates.shape
     if isinstance(places, Member):
@@ -228,7 +228,7 @@ def combined(
 
 
 def _updates_of(places: Array, total: int) -> Array:
-    """By place, the numbers of its updates; the number behind the last one fills up."""
+    """The indices of the updates of each place; short rows end in the number of updates."""
     counts = np.bincount(places, minlength=total)
     table = np.full((total, max(1, int(counts.max()))), places.size)
     taken = np.zeros(total, np.int64)
@@ -261,21 +261,23 @@ def scatter_elements(op: Op) -> Operand:
     axis = axis_of(op.attribute("axis", 0), len(x.shape))
     ids = from_the_front(op, ids, x.shape[axis])
     places = flat_places(op, ids, x.shape, axis)
-    return placed(op, x, places, updates, ids_size(ids))
+    return place_updates(op, x, places, updates, ids_size(ids))
 
 
-def placed(op: Op, x: Operand, places: Operand | Member, updates: Operand, count: int) -> Operand:
-    """Elements of `updates` at places of the flattened x."""
+def place_updates(
+    op: Op, x: Operand, places: Operand | Member, updates: Operand, count: int
+) -> Operand:
+    """Puts elements of `updates` at places of the flattened x."""
     kind = op.attribute("reduction", "none")
     total = int(np.prod(x.shape))
     if kind in REDUCTIONS:
         if x.dtype != "f32":
             raise CannotImport(f"its reduction is {kind}, and it places {x.dtype}, not f32")
-        flat_x, flat_updates = op.reshaped(x, (total,)), op.reshaped(updates, (count,))
-        return op.reshaped(combined(op, flat_x, places, flat_updates, kind), x.shape)
+        flat_x, flat_updates = op.reshape(x, (total,)), op.reshape(updates, (count,))
+        return op.reshape(combine(op, flat_x, places, flat_updates, kind), x.shape)
     held = x.dtype if x.dtype in ("f32", "i32", "u32") else "i32"
-    flat = _as_sum(op, op.reshaped(x, (total,)), held)
-    values = _as_sum(op, op.reshaped(updates, (count,)), held)
+    flat = _as_sum(op, op.reshape(x, (total,)), held)
+    values = _as_sum(op, op.reshape(updates, (count,)), held)
     onto = flat if kind == "add" else zeros(held, (total,))
     added = op.emit("scatter_add({0}, {1}, {2})", onto, places, values)
     if kind == "none":
@@ -287,7 +289,7 @@ def placed(op: Op, x: Operand, places: Operand | Member, updates: Operand, count
     if held != x.dtype:
         text = "{0} != 0" if x.dtype == "bool" else "{1}({0})"
         added = op.emit(text, added, dtype(x.dtype))
-    return op.reshaped(added, x.shape)
+    return op.reshape(added, x.shape)
 
 
 def _as_sum(op: Op, operand: Operand, kind: str) -> Operand | Part:
@@ -319,14 +321,14 @@ def scatter_nd(op: Op) -> Operand:
             ((known * strides).sum(1)[:, None] * width + within).reshape(-1), "places"
         )
     else:
-        places = _runtime_places(op, op.ordered(ids, None), rows, depth, strides, width)
-    return placed(op, x, places, updates, rows * width)
+        places = _runtime_places(op, op.with_order(ids, None), rows, depth, strides, width)
+    return place_updates(op, x, places, updates, rows * width)
 
 
 def _runtime_places(
     op: Op, ids: Operand, rows: int, depth: int, strides: object, width: int
 ) -> Operand:
-    flat = op.reshaped(ids, (rows, depth))
+    flat = op.reshape(ids, (rows, depth))
     steps = op.parameter_of(np.asarray(strides) * width, "strides")
     within = op.parameter_of(np.arange(width), "within")
     text, count = "reshape(reshape(sum({0} * {1}, axis = 1), [{3}, 1]) + {2}, [{4}])", rows * width
@@ -343,7 +345,7 @@ def gather_nd(op: Op) -> Operand:
     inner = x.shape[batch : batch + depth]
     strides = np.cumprod([1, *inner[::-1]])[::-1][1:]
     per = int(np.prod(ids.shape[batch:-1]))
-    table = op.reshaped(x, (groups * int(np.prod(inner)), width))
+    table = op.reshape(x, (groups * int(np.prod(inner)), width))
     base = (np.arange(groups) * int(np.prod(inner)))[:, None]
     count = groups * per
     if isinstance(ids, Constant):
@@ -351,12 +353,12 @@ def gather_nd(op: Op) -> Operand:
         rows = (known.reshape(groups, per, depth) * strides).sum(-1) + base
         places: Operand | Member = op.parameter_of(rows.reshape(-1), "rows")
     else:
-        flat = op.reshaped(op.ordered(ids, None), (groups, per, depth))
+        flat = op.reshape(op.with_order(ids, None), (groups, per, depth))
         steps, offsets = op.parameter_of(strides, "strides"), op.parameter_of(base, "offsets")
         text = "reshape(sum({0} * {1}, axis = 2) + {2}, [{3}])"
         places = op.emit(text, flat, steps, offsets, count, name="rows")
-    found = op.emit("{0}[{1}]", op.tensor(table), places)
-    return op.reshaped(found, op.type.shape)
+    elements = op.emit("{0}[{1}]", op.tensor(table), places)
+    return op.reshape(elements, op.type.shape)
 
 
 def tensor_scatter(op: Op) -> Operand:
@@ -371,7 +373,7 @@ def tensor_scatter(op: Op) -> Operand:
     shape = [1] * len(x.shape)
     shape[0], shape[axis] = at.shape
     ids = Constant(np.broadcast_to(at.reshape(shape), updates.shape))
-    return placed(op, x, flat_places(op, ids, x.shape, axis), updates, ids_size(updates))
+    return place_updates(op, x, flat_places(op, ids, x.shape, axis), updates, ids_size(updates))
 
 
 RULES: dict[str, Rule] = {

@@ -32,16 +32,16 @@ def reduction(text: str) -> Rule:
         axes = _axes(op, len(x.shape))
         if axes is None:
             return x
-        return reduced(op, text, x, axes, bool(op.attribute("keepdims", 1)))
+        return reduce_axes(op, text, x, axes, bool(op.attribute("keepdims", 1)))
 
     return rule
 
 
-def reduced(op: Op, text: str, x: Operand, axes: Shape, keep: bool, *others: int) -> Value:
+def reduce_axes(op: Op, text: str, x: Operand, axes: Shape, keep: bool, *others: int) -> Value:
     order = x.order
     places = sorted(order.index(axis) for axis in axes)
     if not keep and order != plain_order(x.shape):
-        x, places = op.ordered(x, None), sorted(axes)
+        x, places = op.with_order(x, None), sorted(axes)
     is_whole = len(axes) == len(x.shape) and not keep
     along = None if is_whole else axes_of(places)
     return op.result(text, x, along, keep or None, *others, order=order if keep else None)
@@ -49,9 +49,9 @@ def reduced(op: Op, text: str, x: Operand, axes: Shape, keep: bool, *others: int
 
 def _axes(op: Op, rank: int) -> Shape | None:
     """None: nothing is reduced."""
-    found = op.numbers(1, "axes") if op.has(1) else list(op.attribute("axes", ()))
-    if found:
-        return tuple(axis_of(axis, rank) for axis in found)
+    axes = op.numbers(1, "axes") if op.has(1) else list(op.attribute("axes", ()))
+    if axes:
+        return tuple(axis_of(axis, rank) for axis in axes)
     return None if op.attribute("noop_with_empty_axes", 0) else tuple(range(rank))
 
 
@@ -67,11 +67,11 @@ def arg(function: str) -> Rule:
         axis = axis_of(op.attribute("axis", 0), len(x.shape))
         keep = bool(op.attribute("keepdims", 1))
         if not op.attribute("select_last_index", 0):
-            return reduced(op, f"{function}({ALONG})", x, (axis,), keep)
+            return reduce_axes(op, f"{function}({ALONG})", x, (axis,), keep)
         last = x.shape[axis] - 1
-        plain = op.ordered(x, None)
+        plain = op.with_order(x, None)
         text = f"{{3}} - {function}(flip({{0}}, axis = {{4}}), axis = {{1}}, keep = {{2}})"
-        return reduced(op, text, plain, (axis,), keep, last, axis)
+        return reduce_axes(op, text, plain, (axis,), keep, last, axis)
 
     return rule
 
@@ -90,9 +90,9 @@ def along_axis(function: str) -> Rule:
         axis = axis_of(op.attribute("axis", -1 if op.opset >= 13 else 1), rank)
         if op.opset < 13 and axis != rank - 1:
             rows = int(np.prod(x.shape[:axis]))
-            flat = op.reshaped(x, (rows, int(np.prod(x.shape[axis:]))))
+            flat = op.reshape(x, (rows, int(np.prod(x.shape[axis:]))))
             whole = op.emit(f"{function}({{0}})", flat)
-            return op.reshaped(whole, x.shape)
+            return op.reshape(whole, x.shape)
         order = x.order
         place = order.index(axis)
         along = None if place == rank - 1 else place
@@ -111,10 +111,10 @@ def hardmax(op: Op) -> Operand:
     if axis == rank - 1:
         return op.result(text, x, axis, size)
     moved = [a for a in range(rank) if a != axis] + [axis]
-    last = op.transposed(x, moved)
+    last = op.transpose(x, moved)
     hot = op.emit(text, last, rank - 1, size)
     back = [moved.index(a) for a in range(rank)]
-    return op.transposed(hot, back)
+    return op.transpose(hot, back)
 
 
 def layer_norm(op: Op) -> Operand | list[Operand | None]:
@@ -128,18 +128,18 @@ def layer_norm(op: Op) -> Operand | list[Operand | None]:
     mean = op.emit("mean({0}, axis = {1}, keep = true)", x, axes)
     inverse = op.emit(INVERSE, x, axes, eps, name="inv_std")
     text = "({0} - {1}) * {2} * {3}" + (" + {4}" if op.has(2) else "")
-    scale = [op.ordered(op.operand(place), None) for place in (1, 2) if op.has(place)]
-    found: list[Operand | None] = [op.result(text, x, mean, inverse, *scale), mean, inverse]
-    return found[: len(op.types)]
+    scale = [op.with_order(op.operand(place), None) for place in (1, 2) if op.has(place)]
+    outputs: list[Operand | None] = [op.result(text, x, mean, inverse, *scale), mean, inverse]
+    return outputs[: len(op.types)]
 
 
 def _own_vectors(op: Op, *places: int) -> bool:
     """Stored vectors that nothing else reads."""
     for place in places:
-        found = op.inputs[place] if op.has(place) else None
-        if not isinstance(found, Constant) or len(found.shape) != 1:
+        vector = op.inputs[place] if op.has(place) else None
+        if not isinstance(vector, Constant) or len(vector.shape) != 1:
             return False
-        if found.source in op.writer.shared:
+        if vector.source in op.writer.shared:
             return False
     return True
 
@@ -185,7 +185,7 @@ def _by_batch(op: Op) -> list[Operand | None]:
     """The batch's own statistics are used, as while training; others are new averages of them."""
     x = op.operand(0)
     order = channels_last_order(len(x.shape)) if len(x.shape) > 2 else None
-    x = op.ordered(x, order)
+    x = op.with_order(x, order)
     axes = axes_of(range(len(x.shape) - 1))
     mean = op.emit("mean({0}, axis = {1})", x, axes, name="mean")
     variance = "var({0}, axis = {1}, correction = 0)"
@@ -193,13 +193,13 @@ def _by_batch(op: Op) -> list[Operand | None]:
     scale, shift, old_mean, old_var = (op.tensor(op.plain(place)) for place in (1, 2, 3, 4))
     eps = float(op.attribute("epsilon", 1e-5))
     text = "({0} - {1}) * rsqrt({2} + {5}) * {3} + {4}"
-    found: list[Operand | None] = [op.result(text, x, mean, var, scale, shift, eps, order=order)]
+    outputs: list[Operand | None] = [op.result(text, x, mean, var, scale, shift, eps, order=order)]
     kept = float(op.attribute("momentum", 0.9))
     average = "{2} * {0} + {3} * {1}"
     for old, new in ((old_mean, mean), (old_var, var)):
-        found.append(op.emit(average, old, new, kept, 1 - kept))
+        outputs.append(op.emit(average, old, new, kept, 1 - kept))
     op.remark("it normalises by the batch, as while training")
-    return found[: max(len(op.types), 1)]
+    return outputs[: max(len(op.types), 1)]
 
 
 def _computed_statistics(op: Op, x: Operand, eps: float) -> Operand:
@@ -207,7 +207,7 @@ def _computed_statistics(op: Op, x: Operand, eps: float) -> Operand:
     order = channels_last_order(rank) if rank > 2 else None
     given = [op.tensor(op.plain(place)) for place in (1, 2, 3, 4)]
     text = "({0} - {3}) * rsqrt({4} + {5}) * {1} + {2}"
-    return op.result(text, op.ordered(x, order), *given, eps, order=order)
+    return op.result(text, op.with_order(x, order), *given, eps, order=order)
 
 
 def _batch_norm_layer(op: Op, x: Operand, eps: float) -> Operand:
@@ -222,13 +222,13 @@ def _batch_norm_layer(op: Op, x: Operand, eps: float) -> Operand:
         eps=None if abs(eps - 1e-5) < 1e-12 else eps,
         momentum=None if abs(momentum - 0.1) < 1e-6 else momentum,
     )  # fmt: skip
-    return op.result("{1}({0})", op.ordered(x, order), layer, order=order)
+    return op.result("{1}({0})", op.with_order(x, order), layer, order=order)
 
 
 def per_channel(op: Op, x: Operand, factor: Array, shift: Array) -> Operand:
     rank = len(x.shape)
     order = channels_last_order(rank) if rank > 2 else None
-    x = op.ordered(x, order)
+    x = op.with_order(x, order)
     name = op.layer_name("norm")
     parts = [
         op.new_parameter(Constant(held, f"{name}.{word}"), f"{name}_{word}")
@@ -251,24 +251,24 @@ def group_norm(op: Op) -> Operand:
     groups = int(op.attribute("num_groups"))
     rank, channels = len(x.shape), x.shape[1]
     eps = float(op.attribute("epsilon", 1e-5))
-    grouped = op.reshaped(x, (x.shape[0], groups, channels // groups, *x.shape[2:]))
+    grouped = op.reshape(x, (x.shape[0], groups, channels // groups, *x.shape[2:]))
     axes = axes_of(range(2, rank + 1))
     whole = op.emit(NORMALISED, grouped, axes, eps)
-    flat = op.reshaped(whole, x.shape)
+    flat = op.reshape(whole, x.shape)
     per = [_group_vector(op, place, groups, channels, rank) for place in (1, 2)]
     return op.result("{0} * {1} + {2}", flat, *per)
 
 
 def _group_vector(op: Op, place: int, groups: int, channels: int, rank: int) -> Operand:
     """One number for each channel; before opset 21 there was one for each group."""
-    found = op.plain(place)
-    if found.shape[0] != channels and isinstance(found, Constant):
-        found = Constant(np.repeat(found.array, channels // groups))
-    elif found.shape[0] != channels:
-        column = op.reshaped(found, (groups, 1))
+    vector = op.plain(place)
+    if vector.shape[0] != channels and isinstance(vector, Constant):
+        vector = Constant(np.repeat(vector.array, channels // groups))
+    elif vector.shape[0] != channels:
+        column = op.reshape(vector, (groups, 1))
         each = [groups, channels // groups]
-        found = op.emit("expand({0}, {1})", column, each)
-    return op.reshaped(found, (channels, *(1,) * (rank - 2)))
+        vector = op.emit("expand({0}, {1})", column, each)
+    return op.reshape(vector, (channels, *(1,) * (rank - 2)))
 
 
 def lp_norm(op: Op) -> Operand:

@@ -20,9 +20,9 @@ def matmul(op: Op) -> Operand:
     if is_own_matrix(op, b):
         assert isinstance(b, Constant)
         return op.result("{1}({0})", a, linear(op, b.array, None))
-    found = attention(op, op.operand(0), op.operand(1))
-    if found is not None:
-        return found
+    fused_attention = attention(op, op.operand(0), op.operand(1))
+    if fused_attention is not None:
+        return fused_attention
     if op.type.dtype != "f32":
         return _of_whole_numbers(op, a, b)
     if len(a.shape) == 1 or len(b.shape) == 1:
@@ -57,18 +57,18 @@ def linear(op: Op, matrix: Array, bias: Array | None) -> Member:
 
 
 def _with_vector(op: Op, a: Operand, b: Operand) -> Operand:
-    left = op.reshaped(a, (1, *a.shape)) if len(a.shape) == 1 else a
-    right = op.reshaped(b, (*b.shape, 1)) if len(b.shape) == 1 else b
-    return op.reshaped(op.emit("{0} @ {1}", left, right), op.type.shape)
+    left = op.reshape(a, (1, *a.shape)) if len(a.shape) == 1 else a
+    right = op.reshape(b, (*b.shape, 1)) if len(b.shape) == 1 else b
+    return op.reshape(op.emit("{0} @ {1}", left, right), op.type.shape)
 
 
 def gemm(op: Op) -> Operand:
     a, b = op.plain(0), op.plain(1)
     alpha, beta = float(op.attribute("alpha", 1.0)), float(op.attribute("beta", 1.0))
     if op.attribute("transA", 0):
-        a = op.transposed(a, (1, 0))
+        a = op.transpose(a, (1, 0))
     if op.attribute("transB", 0):
-        b = op.transposed(b, (1, 0))
+        b = op.transpose(b, (1, 0))
     c = op.operand(2) if op.has(2) and beta else None
     if is_own_matrix(op, b) and _is_bias(op, c):
         return _linear(op, a, b, c, alpha, beta)
@@ -76,7 +76,7 @@ def gemm(op: Op) -> Operand:
     if c is None:
         return op.result(product, a, b, None, alpha)
     added = "{2}" if beta == 1 else "{4} * {2}"
-    return op.result(f"{product} + {added}", a, b, op.ordered(c, None), alpha, beta)
+    return op.result(f"{product} + {added}", a, b, op.with_order(c, None), alpha, beta)
 
 
 def _is_bias(op: Op, c: Operand | None) -> bool:
@@ -157,7 +157,7 @@ def as_floats(op: Op, x: Operand, scale: Operand, zero: Operand | None, axis: in
         op.remark(SMALL)
         return Constant(_floats(x, scale, zero, axis))
     op.remark(STORED if isinstance(x, Constant) else COMPUTED)
-    source = op.tensor(x if isinstance(x, Constant) else op.ordered(x, None))
+    source = op.tensor(x if isinstance(x, Constant) else op.with_order(x, None))
     shape = x.shape
     factor = spread(op, scale, shape, axis)
     if zero is None or (isinstance(zero, Constant) and not zero.array.any()):
@@ -170,8 +170,8 @@ def _floats(x: Constant, scale: Constant, zero: Operand | None, axis: int) -> Ar
     offset = zero.array.astype(np.float32) if isinstance(zero, Constant) else np.float32(0)
     shape = [-1 if a == axis else 1 for a in range(x.array.ndim)]
     parts = [item.reshape(shape) if item.size > 1 else item for item in (scale.array, offset)]
-    found: Array = (x.array.astype(np.float32) - parts[1]) * parts[0]
-    return found.astype(np.float32)
+    floats: Array = (x.array.astype(np.float32) - parts[1]) * parts[0]
+    return floats.astype(np.float32)
 
 
 def float_of(op: Op, item: Operand) -> Operand:
@@ -184,8 +184,8 @@ def spread(op: Op, item: Operand, shape: Shape, axis: int) -> Operand:
     """One number, or one for each place along an axis, to be broadcast to `shape`."""
     size = int(np.prod(item.shape))
     if size == 1:
-        return op.reshaped(item, ())
-    return op.reshaped(item, (size, *(1,) * (len(shape) - 1 - axis)))
+        return op.reshape(item, ())
+    return op.reshape(item, (size, *(1,) * (len(shape) - 1 - axis)))
 
 
 def quantize(op: Op) -> Operand:
@@ -216,15 +216,15 @@ def inner(op: Op, inputs: list[Operand | None], shape: Shape) -> Op:
 
 def matmul_integer(op: Op) -> Operand:
     op.remark(SUMMED)
-    a = shifted(op, 0, 2, -2)
-    b = shifted(op, 1, 3, -1)
-    found = matmul(inner(op, [a, b], op.type.shape))
-    assert isinstance(found, Value)
-    return op.result("i32(round({0}))", found)
+    a = subtract_zero_point(op, 0, 2, -2)
+    b = subtract_zero_point(op, 1, 3, -1)
+    product = matmul(inner(op, [a, b], op.type.shape))
+    assert isinstance(product, Value)
+    return op.result("i32(round({0}))", product)
 
 
-def shifted(op: Op, place: int, zero_place: int, axis: int) -> Operand:
-    """Bytes less their zero point, as floats."""
+def subtract_zero_point(op: Op, place: int, zero_place: int, axis: int) -> Operand:
+    """Subtracts the zero point from bytes, which become floats."""
     x = op.operand(place)
     one = Constant(np.float32(1))
     zero = op.operand(zero_place) if op.has(zero_place) else None
@@ -233,18 +233,18 @@ def shifted(op: Op, place: int, zero_place: int, axis: int) -> Operand:
 
 def conv_integer(op: Op) -> Operand:
     op.remark(SUMMED)
-    x, w = shifted(op, 0, 2, 1), shifted(op, 1, 3, 0)
-    found = conv(inner(op, [x, w], op.type.shape))
-    assert isinstance(found, Value)
-    return op.result("i32(round({0}))", found, order=found.order)
+    x, w = subtract_zero_point(op, 0, 2, 1), subtract_zero_point(op, 1, 3, 0)
+    convolution = conv(inner(op, [x, w], op.type.shape))
+    assert isinstance(convolution, Value)
+    return op.result("i32(round({0}))", convolution, order=convolution.order)
 
 
 def qlinear_matmul(op: Op) -> Operand:
     x = as_floats(op, op.operand(0), op.operand(1), op.operand(2), len(op.operand(0).shape) - 2)
     w = as_floats(op, op.operand(3), op.operand(4), op.operand(5), len(op.operand(3).shape) - 1)
-    found = matmul(inner(op, [x, w], op.type.shape))
-    assert isinstance(found, Value)
-    return as_bytes(op, found, op.operand(6), op.operand(7), 1)
+    product = matmul(inner(op, [x, w], op.type.shape))
+    assert isinstance(product, Value)
+    return as_bytes(op, product, op.operand(6), op.operand(7), 1)
 
 
 def qlinear_conv(op: Op) -> Operand:
@@ -254,8 +254,8 @@ def qlinear_conv(op: Op) -> Operand:
     if op.has(8):
         scales = op.constant(1, "scale") * op.constant(4, "scale")
         given.append(Constant((op.constant(8, "bias") * scales).astype(np.float32)))
-    found = conv(inner(op, given, op.type.shape))
-    plain = op.ordered(found, None)
+    convolution = conv(inner(op, given, op.type.shape))
+    plain = op.with_order(convolution, None)
     return as_bytes(op, plain, op.operand(6), op.operand(7), 1)
 
 

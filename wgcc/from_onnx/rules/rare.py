@@ -9,7 +9,7 @@ from functools import partial, reduce
 from wgcc.from_onnx.context import Op
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.rule import Rule, at_axis, axis_of, per_axis, zeros
-from wgcc.from_onnx.rules.shapes import padded
+from wgcc.from_onnx.rules.shapes import pad_axes
 from wgcc.from_onnx.values import Constant, Operand, Part, Shape, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax.templates import filled
@@ -34,13 +34,13 @@ def dft(op: Op) -> Operand:
     length = int(op.constant(1, "length").reshape(())) if op.has(1) else x.shape[axis]
     if length != x.shape[axis]:
         missing = length - x.shape[axis]
-        x = padded(op, x, {axis: (0, missing)})
+        x = pad_axes(op, x, {axis: (0, missing)})
     count = op.type.shape[axis]
     moved = [a for a in range(rank - 1) if a != axis] + [axis]
     cosines, sines = waves(length, count, bool(op.attribute("inverse", 0)))
-    whole = transformed(op, op.transposed(x, [*moved, rank - 1]), cosines, sines)
+    whole = transform(op, op.transpose(x, [*moved, rank - 1]), cosines, sines)
     back = [moved.index(a) for a in range(rank - 1)]
-    return op.transposed(whole, [*back, rank - 1])
+    return op.transpose(whole, [*back, rank - 1])
 
 
 def _real_signal(op: Op, x: Operand, axis: int) -> Operand:
@@ -51,7 +51,7 @@ def _real_signal(op: Op, x: Operand, axis: int) -> Operand:
     length = int(op.constant(1, "length").reshape(())) if op.has(1) else 2 * (given - 1)
     known = length // 2 + 1
     if known > given:
-        x = padded(op, x, {axis: (0, known - given)})
+        x = pad_axes(op, x, {axis: (0, known - given)})
     count = max(known, given)
     angles = 2 * np.pi * np.outer(np.arange(count), np.arange(length)) / length
     # Both of a pair of conjugates count, but the first frequency, and the middle one, is alone.
@@ -59,23 +59,23 @@ def _real_signal(op: Op, x: Operand, axis: int) -> Operand:
     weights = np.where(np.arange(count) < known, np.where(alone, 1, 2), 0)[:, None] / length
     cosines, sines = (weights * wave(angles) for wave in (np.cos, np.sin))
     moved = [a for a in range(rank - 1) if a != axis] + [axis]
-    parts = op.transposed(x, [*moved, rank - 1])
+    parts = op.transpose(x, [*moved, rank - 1])
     shape = (*parts.shape[:-2], length)
     tables = [op.parameter_of(table.astype(np.float32), name)
               for table, name in ((cosines, "cosines"), (sines, "sines"))]  # fmt: skip
     real = op.emit("{0}[.., 0] @ {1} - {0}[.., 1] @ {2}", op.tensor(parts), *tables)
     back = [moved.index(a) for a in range(rank - 1)]
-    return op.transposed(op.reshaped(real, (*shape, 1)), [*back, rank - 1])
+    return op.transpose(op.reshape(real, (*shape, 1)), [*back, rank - 1])
 
 
 def _axis(op: Op, rank: int) -> int:
     if op.opset >= 20:
-        found = int(op.constant(2, "axis").reshape(())) if op.has(2) else -2
-        return axis_of(found, rank)
+        axis = int(op.constant(2, "axis").reshape(())) if op.has(2) else -2
+        return axis_of(axis, rank)
     return axis_of(int(op.attribute("axis", 1)), rank)
 
 
-def transformed(op: Op, x: Operand, cosines: Array, sines: Array) -> Value:
+def transform(op: Op, x: Operand, cosines: Array, sines: Array) -> Value:
     """Transforms [.., n, 1] real or [.., n, 2] complex numbers along the axis before the last."""
     c, s = op.parameter_of(cosines, "cosines"), op.parameter_of(sines, "sines")
     lead, parts = x.shape[:-2], x.shape[-1]
@@ -88,19 +88,19 @@ def transformed(op: Op, x: Operand, cosines: Array, sines: Array) -> Value:
             "{0}[.., 0] @ {1} - {0}[.., 1] @ {2}",
             "{0}[.., 0] @ {2} + {0}[.., 1] @ {1}",
         )
-    flat = op.reshaped(x, (int(np.prod(lead)), *x.shape[-2:]))
+    flat = op.reshape(x, (int(np.prod(lead)), *x.shape[-2:]))
     re, im = (op.emit(text, flat, c, s) for text in texts)
     both = op.emit("stack([{0}, {1}], axis = 2)", re, im)
-    found = op.reshaped(both, (*shape, 2))
-    assert isinstance(found, Value)
-    return found
+    pairs = op.reshape(both, (*shape, 2))
+    assert isinstance(pairs, Value)
+    return pairs
 
 
 def stft(op: Op) -> Operand:
     """Windows of a signal, each transformed."""
     x, step = op.plain(0), int(op.constant(1, "step").reshape(()))
     if len(x.shape) == 2:  # as PyTorch's older exporter writes real signals
-        x = op.reshaped(x, (*x.shape, 1))
+        x = op.reshape(x, (*x.shape, 1))
     window = op.operand(2) if op.has(2) else None
     length = window.shape[0] if window is not None else int(op.constant(3, "length").reshape(()))
     frames = (x.shape[1] - length) // step + 1
@@ -109,9 +109,9 @@ def stft(op: Op) -> Operand:
     ids = op.parameter_of(places, "places")
     framed: Operand = op.emit("{0}[:, {1}]", x, ids, name="frames")
     if window is not None:
-        column = op.reshaped(window, (length, 1))
+        column = op.reshape(window, (length, 1))
         framed = op.emit("{0} * {1}", framed, op.tensor(column))
-    return transformed(op, framed, *waves(length, count, False))
+    return transform(op, framed, *waves(length, count, False))
 
 
 def col2im(op: Op) -> Operand:
@@ -132,7 +132,7 @@ def compress(op: Op) -> Operand:
     """Rows where a condition that is known holds."""
     x, kept = op.plain(0), np.flatnonzero(op.constant(1, "condition"))
     if "axis" not in op.attributes:
-        x, axis = op.reshaped(x, (int(np.prod(x.shape)),)), 0
+        x, axis = op.reshape(x, (int(np.prod(x.shape)),)), 0
     else:
         axis = axis_of(op.attribute("axis"), len(x.shape))
     if not kept.size:
@@ -160,20 +160,20 @@ def determinant(op: Op) -> Operand:
 
 def max_unpool(op: Op) -> Operand:
     x, ids = op.plain(0), op.plain(1)
-    small = _unpooled(op, x.shape)
+    small = _unpooled_shape(op, x.shape)
     shape = tuple(op.numbers(2, "sizes")) if op.has(2) else small
     count = int(np.prod(x.shape))
-    places = op.reshaped(ids, (count,))
+    places = op.reshape(ids, (count,))
     if shape != small:
         places = _in_larger(op, places, small[2:], shape[2:])
-    flat = op.reshaped(x, (count,))
+    flat = op.reshape(x, (count,))
     total = int(np.prod(shape))
     parts = (zeros("f32", (total,)), op.tensor(places), op.tensor(flat), list(shape))
     return op.emit("reshape(scatter_add({0}, {1}, {2}), {3})", *parts)
 
 
-def _unpooled(op: Op, shape: Shape) -> Shape:
-    """The size that was pooled."""
+def _unpooled_shape(op: Op, shape: Shape) -> Shape:
+    """The shape of the tensor that was pooled."""
     kernel = list(op.attribute("kernel_shape"))
     strides = list(op.attribute("strides", [1] * len(kernel)))
     pads = list(op.attribute("pads", [0] * 2 * len(kernel)))
@@ -209,7 +209,7 @@ def feature_extractor(op: Op) -> Operand:
     """Some columns."""
     x, ids = op.plain(0), op.plain(1)
     count = int(np.prod(ids.shape))
-    flat = op.reshaped(ids, (count,))
+    flat = op.reshape(ids, (count,))
     part = op.parameter_of(flat.array, "columns") if isinstance(flat, Constant) else flat
     items = at_axis(len(x.shape) - 1, part)
     return op.index(op.tensor(x), items)
@@ -220,25 +220,25 @@ def count_ngrams(op: Op) -> Operand:
         raise CannotImport("it counts strings; the language has none")
     x = op.plain(0)
     rows, length = x.shape if len(x.shape) == 2 else (1, x.shape[0])
-    flat = op.tensor(op.reshaped(x, (rows, length)))
+    flat = op.tensor(op.reshape(x, (rows, length)))
     tables = _tables(op)
     shortest, longest = op.attribute("min_gram_length"), op.attribute("max_gram_length")
-    found: list[Operand] = []
+    per_length: list[Operand] = []
     for size, table in tables.items():
         if not len(table):
             continue
         if shortest <= size <= longest:
-            found.append(_counted(op, flat, rows, length, table))
+            per_length.append(_count_one_length(op, flat, rows, length, table))
         else:
-            found.append(op.emit("{0}", zeros("f32", (rows, len(table)))))
+            per_length.append(op.emit("{0}", zeros("f32", (rows, len(table)))))
     total = sum(map(len, tables.values()))
-    joined = op.call("concat", found, axis=1) if len(found) > 1 else found[0]
+    joined = op.call("concat", per_length, axis=1) if len(per_length) > 1 else per_length[0]
     counts = op.emit("{0}", joined, name="counts")
     if op.attribute("mode") == "IDF":
         counts = op.emit("f32({0} > 0.0)", counts)
     spread = _spread(op, total)
     weighed = op.emit("{0} @ {1}", counts, op.parameter_of(spread, "columns"))
-    return op.reshaped(weighed, (*x.shape[:-1], spread.shape[1]))
+    return op.reshape(weighed, (*x.shape[:-1], spread.shape[1]))
 
 
 def _tables(op: Op) -> dict[int, Array]:
@@ -261,13 +261,13 @@ def _spread(op: Op, total: int) -> Array:
     return table
 
 
-def _counted(op: Op, x: Operand | Part, rows: int, length: int, table: Array) -> Operand:
-    """How often each n-gram of one length occurs in each row."""
+def _count_one_length(op: Op, x: Operand | Part, rows: int, length: int, table: Array) -> Operand:
+    """Counts how often each n-gram of one length occurs in each row."""
     count, size = table.shape
     shape = (rows, count)
     columns = [op.parameter_of(table[:, k].copy(), "ngrams") for k in range(size)]
     skips = range(int(op.attribute("max_skip_count")) + 1 if size > 1 else 1)
-    found = op.emit("{0}", zeros("f32", shape))
+    occurrences = op.emit("{0}", zeros("f32", shape))
     for step in (skip + 1 for skip in skips):
         places = length - (size - 1) * step
         if places > 0:
@@ -280,8 +280,8 @@ def _counted(op: Op, x: Operand | Part, rows: int, length: int, table: Array) ->
             ]  # fmt: skip
             every = reduce(partial(filled, "{0} and {1}"), equal)
             text = "{0} + sum(f32({1}), axis = 1)"
-            found = op.emit(text, found, every)
-    return found
+            occurrences = op.emit(text, occurrences, every)
+    return occurrences
 
 
 # The new values of one tensor, from the rate, the number of the step, and what is kept of it.
@@ -294,8 +294,8 @@ def for_each_tensor(formula: Formula, count: int) -> Rule:
     def rule(op: Op) -> list[Operand | None]:
         given = [op.plain(place) for place in range(2, len(op.inputs))]
         each = len(given) // count
-        found = [formula(op, op.plain(0), op.plain(1), given[n::each]) for n in range(each)]
-        return [new[place] for place in range(count - 1) for new in found]
+        updates = [formula(op, op.plain(0), op.plain(1), given[n::each]) for n in range(each)]
+        return [new[place] for place in range(count - 1) for new in updates]
 
     return rule
 

@@ -103,7 +103,7 @@ def _special(op: Op) -> bool:
 
 
 def _rows_first(op: Op) -> Operand:
-    x = op.plain(0) if op.attribute("layout", 0) else op.transposed(op.operand(0), (1, 0, 2))
+    x = op.plain(0) if op.attribute("layout", 0) else op.transpose(op.operand(0), (1, 0, 2))
     if op.attribute("direction", "forward") != "reverse":
         return x
     return op.emit("flip({0}, axis = 1)", x)
@@ -132,8 +132,8 @@ def _start(op: Op, place: int, batch: int, hidden: int, directions: int) -> Oper
     """The first state, [directions, B, H]."""
     if not _has_start(op, place):
         return zeros("f32", (directions, batch, hidden))
-    found = op.plain(place)
-    return op.transposed(found, (1, 0, 2)) if op.attribute("layout", 0) else found
+    state = op.plain(place)
+    return op.transpose(state, (1, 0, 2)) if op.attribute("layout", 0) else state
 
 
 def _by_layers(op: Op, x: Operand, hidden: int, directions: int) -> tuple[Value, tuple[Value, ...]]:
@@ -161,8 +161,8 @@ def _by_layers(op: Op, x: Operand, hidden: int, directions: int) -> tuple[Value,
 
 
 def _lengths(op: Op) -> Operand | Member:
-    found = op.operand(4)
-    return op.parameter_of(found.array, "lengths") if isinstance(found, Constant) else found
+    lengths = op.operand(4)
+    return op.parameter_of(lengths.array, "lengths") if isinstance(lengths, Constant) else lengths
 
 
 def _state_names(op: Op) -> tuple[str, ...]:
@@ -182,12 +182,12 @@ def _check_lengths(op: Op, time: int) -> None:
 
 def _by_cells(op: Op, x: Operand, hidden: int, directions: int) -> tuple[Value, tuple[Value, ...]]:
     """Kinds of cells that the standard layers do not have."""
-    found = [_by_cell(op, x, hidden, direction) for direction in range(directions)]
-    y, states = found[0]
+    per_direction = [_by_cell(op, x, hidden, direction) for direction in range(directions)]
+    y, states = per_direction[0]
     if directions == 1:
         return y, states
-    both = op.emit("concat([{0}, {1}], axis = 2)", y, found[1][0])
-    pairs = zip(states, found[1][1], strict=True)
+    both = op.emit("concat([{0}, {1}], axis = 2)", y, per_direction[1][0])
+    pairs = zip(states, per_direction[1][1], strict=True)
     return both, tuple(op.emit("concat([{0}, {1}], axis = 0)", a, b) for a, b in pairs)
 
 
@@ -202,7 +202,7 @@ def _by_cell(op: Op, x: Operand, hidden: int, direction: int) -> tuple[Value, tu
     targets = "({1}, {2}), {0}" if len(names) > 1 else "{1}, {0}"
     op.emit_many("scan({1}, {2}, {0}, axis = 1, reverse = {3})", x, cell, state,
                  True if direction else None, values=(y, *last), targets=targets)  # fmt: skip
-    whole = tuple(op.reshaped(value, (1, batch, hidden)) for value in last)
+    whole = tuple(op.reshape(value, (1, batch, hidden)) for value in last)
     return y, tuple(value for value in whole if isinstance(value, Value))
 
 
@@ -223,17 +223,17 @@ def _has_start(op: Op, place: int) -> bool:
     """Whether the first state is another than zeros."""
     if not op.has(place):
         return False
-    found = op.operand(place)
-    return isinstance(found, Value) or bool(found.array.any())
+    state = op.operand(place)
+    return isinstance(state, Value) or bool(state.array.any())
 
 
 def _cell_start(op: Op, place: int, shape: Shape, direction: int) -> Operand | ast.Expr:
     if not _has_start(op, place):
         return zeros("f32", shape)
-    found = _start(op, place, shape[0], shape[1], direction + 1)
-    if isinstance(found, Constant):
-        return Constant(found.array[direction])
-    return op.emit("{0}[{1}]", found, direction)
+    states = _start(op, place, shape[0], shape[1], direction + 1)
+    if isinstance(states, Constant):
+        return Constant(states.array[direction])
+    return op.emit("{0}[{1}]", states, direction)
 
 
 def _outputs(
@@ -243,12 +243,12 @@ def _outputs(
     batch, time, _ = y.shape
     if op.attribute("direction", "forward") == "reverse":
         y = op.emit("flip({0}, axis = 1)", y)
-    split = op.reshaped(y, (batch, time, directions, hidden))
+    split = op.reshape(y, (batch, time, directions, hidden))
     if op.attribute("layout", 0):
-        found: list[Operand | None] = [split]
-        found += [op.transposed(state, (1, 0, 2)) for state in states]
-        return found
-    return [op.turned(split, (1, 2, 0, 3)), *states]
+        outputs: list[Operand | None] = [split]
+        outputs += [op.transpose(state, (1, 0, 2)) for state in states]
+        return outputs
+    return [op.permute(split, (1, 2, 0, 3)), *states]
 
 
 RULES: dict[str, Rule] = {"LSTM": recurrent, "GRU": recurrent, "RNN": recurrent}

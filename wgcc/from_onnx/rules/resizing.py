@@ -103,14 +103,14 @@ def _matrix(op: Op, x: Operand, axis: int) -> Array:
         roi = op.constant(1, "region").reshape(2, -1)[:, axes.index(axis)]
         given["roi"] = np.array([0.0, roi[0], 1.0, roi[1]], np.float32)
         names[1] = "roi"
-    found = _resized(op, given, names)
-    if found.shape[1] != op.type.shape[axis]:
+    matrix = _resize_columns(op, given, names)
+    if matrix.shape[1] != op.type.shape[axis]:
         raise CannotImport("its sizes do not follow from its scales")
-    return found
+    return matrix
 
 
-def _resized(op: Op, given: Mapping[str, Array], names: Sequence[str]) -> Array:
-    """Columns resized by ONNX's reference, with the node's own settings."""
+def _resize_columns(op: Op, given: Mapping[str, Array], names: Sequence[str]) -> Array:
+    """Resizes columns by ONNX's reference, with the node's own settings."""
     from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
     from onnx.reference import ReferenceEvaluator
 
@@ -122,8 +122,8 @@ def _resized(op: Op, given: Mapping[str, Array], names: Sequence[str]) -> Array:
     ports = [make_tensor_value_info(name, 0, None) for name in given]
     graph = make_graph([node], "resize", ports, [make_tensor_value_info("y", 0, None)])
     model = make_model(graph, opset_imports=[make_opsetid("", 19)])
-    found: Array = np.asarray(ReferenceEvaluator(model).run(None, dict(given))[0])
-    return found
+    columns: Array = np.asarray(ReferenceEvaluator(model).run(None, dict(given))[0])
+    return columns
 
 
 def _kept_ratio(op: Op, x: Operand, axes: list[int]) -> float:
@@ -174,7 +174,7 @@ def affine_grid(op: Op) -> Operand:
     text = '{0} @ rearrange({1}, "n i j -> n j i")'
     table = op.parameter_of(base, "grid")
     flat = op.emit(text, table, theta)
-    return op.reshaped(flat, op.type.shape)
+    return op.reshape(flat, op.type.shape)
 
 
 def _positions(size: int, align: bool) -> Array:

@@ -27,23 +27,23 @@ def common_order(operands: Sequence[Operand]) -> Shape | None:
     return None
 
 
-def aligned(op: Op, operands: Sequence[Operand]) -> tuple[list[Operand], Shape | None]:
-    """Operands of an operator that broadcasts, all stored in one order of axes."""
+def align(op: Op, operands: Sequence[Operand]) -> tuple[list[Operand], Shape | None]:
+    """Stores all operands of an operator that broadcasts in one order of axes."""
     order = common_order(operands)
     if order is None:
-        return [op.ordered(item, None) for item in operands], None
-    found = [padded(op, item, len(order)) for item in operands]
-    return [op.ordered(item, order) if item.shape else item for item in found], order
+        return [op.with_order(item, None) for item in operands], None
+    same_rank = [pad_rank(op, item, len(order)) for item in operands]
+    return [op.with_order(item, order) if item.shape else item for item in same_rank], order
 
 
-def padded(op: Op, operand: Operand, rank: int) -> Operand:
-    """The operand with axes of size 1 in front; single numbers stay as they are."""
+def pad_rank(op: Op, operand: Operand, rank: int) -> Operand:
+    """Adds axes of size 1 in front of an operand; single numbers stay as they are."""
     if isinstance(operand, Constant) and op.writer.is_number(operand):
         return Constant(operand.array.reshape(()))
     missing = rank - len(operand.shape)
     if not missing:
         return operand
-    return op.reshaped(operand, (1,) * missing + operand.shape)
+    return op.reshape(operand, (1,) * missing + operand.shape)
 
 
 def per_axis(numbers: Sequence[int]) -> int | tuple[int, ...]:

@@ -20,7 +20,7 @@ BLOCKS = "rearrange({0}, {1}, a = {2}, b = {3})"
 
 def reshape(op: Op) -> Operand:
     """Also Flatten, Squeeze and Unsqueeze: the shape is known."""
-    return op.viewed(op.operand(0), op.type.shape)
+    return op.view(op.operand(0), op.type.shape)
 
 
 def transpose(op: Op) -> Operand:
@@ -28,7 +28,7 @@ def transpose(op: Op) -> Operand:
     axes = tuple(op.attribute("perm", tuple(reversed(range(len(x.shape))))))
     if axes == plain_order(x.shape):
         return x
-    return op.turned(x, axes)
+    return op.permute(x, axes)
 
 
 def concat(op: Op) -> Operand:
@@ -37,31 +37,31 @@ def concat(op: Op) -> Operand:
     if len(operands) == 1:
         return operands[0]
     order = common_order(operands)
-    found = [op.tensor(op.ordered(item, order)) for item in operands]
+    tensors = [op.tensor(op.with_order(item, order)) for item in operands]
     axis = axis_of(op.attribute("axis", 1), len(op.type.shape))
     place = order.index(axis) if order else axis
-    return op.result("concat({0}, axis = {1})", found, place, order=order)
+    return op.result("concat({0}, axis = {1})", tensors, place, order=order)
 
 
 def split(op: Op) -> list[Operand | None]:
     x = op.operand(0)
     axis = axis_of(op.attribute("axis", 0), len(x.shape))
     order = x.order
-    sizes = [found.shape[axis] for found in op.types]
-    found: list[Operand | None] = [
+    sizes = [kind.shape[axis] for kind in op.types]
+    parts: list[Operand | None] = [
         op.output(place, order) if size else Constant(np.zeros(op.types[place].shape, np.float32))
         for place, size in enumerate(sizes)
     ]
-    values = tuple(item for item in found if isinstance(item, Value))
+    values = tuple(item for item in parts if isinstance(item, Value))
     sizes = [size for size in sizes if size]
     if len(values) == 1:
-        return [x if item is values[0] else item for item in found]
+        return [x if item is values[0] else item for item in parts]
     place = order.index(axis)
     if len(set(sizes)) == 1:
         op.emit_many("chunk({0}, {1}, axis = {2})", x, len(sizes), place, values=values)
     else:
         op.emit_many("split({0}, {1}, axis = {2})", x, sizes, place, values=values)
-    return found
+    return parts
 
 
 def slice_(op: Op) -> Operand:
@@ -81,11 +81,11 @@ def slice_(op: Op) -> Operand:
         axis_of(axis, rank): slice(start, end, step).indices(x.shape[axis_of(axis, rank)])
         for axis, start, end, step in zip(axes, starts, ends, steps, strict=True)
     }
-    return sliced(op, x, ranges)
+    return slice_axes(op, x, ranges)
 
 
-def sliced(op: Op, x: Operand, ranges: dict[int, tuple[int, int, int]]) -> Operand:
-    """Parts of axes; a range is what `slice.indices` gives."""
+def slice_axes(op: Op, x: Operand, ranges: dict[int, tuple[int, int, int]]) -> Operand:
+    """Cuts ranges out of axes; a range is what `slice.indices` gives."""
     order = x.order
     cut = [axis for axis, held in ranges.items() if held != (0, x.shape[axis], 1)]
     if not cut:
@@ -95,8 +95,8 @@ def sliced(op: Op, x: Operand, ranges: dict[int, tuple[int, int, int]]) -> Opera
     return op.index(x, items, order=order, element=element_of(x))
 
 
-def _range(found: tuple[int, int, int] | None, size: int) -> ast.Slice:
-    start, end, step = found or (0, size, 1)
+def _range(bounds: tuple[int, int, int] | None, size: int) -> ast.Slice:
+    start, end, step = bounds or (0, size, 1)
     if step == 1:
         return part_of(start, end if end < size else None)
     # Backwards: -1 as an end is one before the first element.
@@ -113,7 +113,7 @@ def pad(op: Op) -> Operand:
     pairs = {axis: (widths[place], widths[place + half]) for place, axis in enumerate(axes)}
     mode = op.attribute("mode", "constant")
     value = _pad_value(op)
-    return padded(op, x, pairs, mode, value)
+    return pad_axes(op, x, pairs, mode, value)
 
 
 def _pad_value(op: Op) -> ast.Expr:
@@ -125,11 +125,11 @@ def _pad_value(op: Op) -> ast.Expr:
 MODES = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
 
 
-def padded(
+def pad_axes(
     op: Op, x: Operand, pairs: dict[int, tuple[int, int]], mode: str = "constant",
     value: ast.Expr = ZERO,
 ) -> Operand:  # fmt: skip
-    """One axis after the other; negative widths cut elements off."""
+    """Pads one axis after the other; negative widths cut elements off."""
     order = x.order
     for axis, (before, after) in pairs.items():
         if min(before, after) < 0:
@@ -207,7 +207,7 @@ def center_crop_pad(op: Op) -> Operand:
         missing = size - x.shape[axis]
         before = missing // 2 if missing >= 0 else -((-missing) // 2)
         pairs[axis] = (before, missing - before)
-    return padded(op, x, pairs)
+    return pad_axes(op, x, pairs)
 
 
 RULES: dict[str, Rule] = {

@@ -1,1 +1,1 @@
-"""From statements to the text of a model and its weights."""
+"""Turns statements into the text of a model and its weights."""

@@ -34,18 +34,18 @@ class Block:
     loop: Statement | None = None
 
     @property
-    def given(self) -> tuple[Value, ...]:
-        """What each round of a loop gets."""
-        return self.loop.body.given if self.loop and self.loop.body else ()
+    def round_inputs(self) -> tuple[Value, ...]:
+        """The values that each round of a loop gets; none if this is no loop."""
+        return self.loop.body.round_inputs if self.loop and self.loop.body else ()
 
     @property
-    def returned(self) -> Sequence[Value]:
-        """What one call of it gives."""
-        return self.loop.body.returned if self.loop and self.loop.body else self.outputs
+    def call_outputs(self) -> Sequence[Value]:
+        """The values that one call returns; for a loop, those of one round."""
+        return self.loop.body.round_outputs if self.loop and self.loop.body else self.outputs
 
     @property
     def read(self) -> list[Value | Member]:
-        """What must be known before it: for a loop also how it starts."""
+        """The parts that it needs; for a loop these include its first states."""
         return [*(self.loop.parts if self.loop else ()), *self.inputs]
 
 
@@ -55,8 +55,8 @@ Item: TypeAlias = "Statement | Block"
 def make_blocks(traced: Traced) -> Block:
     """The whole graph as a block with blocks in it."""
     wanted = [value for value in traced.outputs.values() if isinstance(value, Value)]
-    statements = _needed(traced.statements, wanted)
-    root = Block("", _grouped(statements, 0, ()))
+    statements = _needed_statements(traced.statements, wanted)
+    root = Block("", _group(statements, 0, ()))
     root.inputs = list(traced.inputs.values())
     root.outputs = wanted
     uses = Counter(member for item in flat(statements) for member in members_of(item))
@@ -72,16 +72,16 @@ def all_members(block: Block) -> Iterator[Member]:
             yield from all_members(item)
 
 
-def _needed(statements: Sequence[Statement], wanted: Sequence[Value]) -> list[Statement]:
-    """Those that the outputs depend on."""
+def _needed_statements(statements: Sequence[Statement], wanted: Sequence[Value]) -> list[Statement]:
+    """The statements that the outputs depend on."""
     alive = set(wanted)
-    found = []
+    dependencies = []
     for statement in reversed(statements):
         if alive.intersection(statement.outputs):
             kept = _needed_rounds(statement, alive)
-            found.append(kept)
+            dependencies.append(kept)
             alive.update(values_read(kept))
-    return found[::-1]
+    return dependencies[::-1]
 
 
 def _needed_rounds(statement: Statement, alive: set[Value]) -> Statement:
@@ -93,7 +93,7 @@ def _needed_rounds(statement: Statement, alive: set[Value]) -> Statement:
     finals, stacks = statement.outputs[:count], statement.outputs[count:]
     kept = [pair for pair in zip(stacks, body.results, strict=True) if pair[0] in alive]
     results = tuple(result for _, result in kept)
-    inner = _needed(body.statements, [*body.after, *results])
+    inner = _needed_statements(body.statements, [*body.after, *results])
     return replace(
         statement,
         outputs=(*finals, *(stack for stack, _ in kept)),
@@ -101,34 +101,34 @@ def _needed_rounds(statement: Statement, alive: set[Value]) -> Statement:
     )
 
 
-def _grouped(statements: Sequence[Statement], depth: int, scope: tuple[str, ...]) -> list[Item]:
+def _group(statements: Sequence[Statement], depth: int, scope: tuple[str, ...]) -> list[Item]:
     """Statements one after the other that belong to one module become a block."""
 
     def module(statement: Statement) -> str | None:
         return statement.scope[depth] if len(statement.scope) > depth else None
 
-    found: list[Item] = []
+    items: list[Item] = []
     for name, run in groupby(statements, module):
         held = list(run)
         if name is None or len(held) <= SMALLEST:
-            found += map(_item, held)
+            items += map(_item, held)
             continue
         inner = (*scope, name)
-        body = _grouped(held, depth + 1, inner)
+        body = _group(held, depth + 1, inner)
         only = body[0] if len(body) == 1 else None
         if isinstance(only, Block):
             only.name = name
-            found.append(only)
+            items.append(only)
         else:
-            found.append(Block(name, body, scope=inner))
-    return found
+            items.append(Block(name, body, scope=inner))
+    return items
 
 
 def _item(statement: Statement) -> Item:
     """A loop is a block of its own: its body."""
     if statement.body is None:
         return statement
-    body = _grouped(statement.body.statements, len(statement.scope), statement.scope)
+    body = _group(statement.body.statements, len(statement.scope), statement.scope)
     name = word(statement.node) if statement.node else "loop"
     return Block(name, body, scope=(*statement.scope, name), loop=statement)
 
@@ -167,7 +167,7 @@ def _assign_members(block: Block, uses: Counter[Member]) -> Counter[Member]:
 def _uses(statements: Iterable[Statement], wanted: Sequence[Value]) -> Iterator[Value]:
     for statement in flat(statements):
         yield from (part for part in statement.parts if isinstance(part, Value))
-        yield from statement.body.returned if statement.body else ()
+        yield from statement.body.round_outputs if statement.body else ()
     yield from wanted
 
 
@@ -188,14 +188,14 @@ def _connect(block: Block, uses: Counter[Value]) -> None:
 
 def _outside_parts(block: Block) -> list[Value | Member]:
     own: set[Value | Member] = set(all_members(block))
-    own.update(block.given)
+    own.update(block.round_inputs)
     for statement in flat(statements_of(block)):
         own.update(statement.outputs)
-        own.update(statement.body.given if statement.body else ())
-    found: dict[Value | Member, None] = {}
+        own.update(statement.body.round_inputs if statement.body else ())
+    parts: dict[Value | Member, None] = {}
     for statement in flat(statements_of(block)):
-        found |= dict.fromkeys(statement.parts)
-    return [part for part in found if part not in own]
+        parts |= dict.fromkeys(statement.parts)
+    return [part for part in parts if part not in own]
 
 
 def signature(block: Block) -> Hashable:
@@ -206,7 +206,7 @@ def signature(block: Block) -> Hashable:
     def number(part: Value | Member) -> int:
         return numbers.setdefault(part, len(numbers))
 
-    def numbered(tree: ast.Syntax) -> Hashable:
+    def number_leaves(tree: ast.Syntax) -> Hashable:
         def change(node: ast.Syntax) -> ast.Syntax | None:
             if not isinstance(node, Leaf):
                 return None
@@ -214,19 +214,21 @@ def signature(block: Block) -> Hashable:
 
         return form(rewrite(tree, change))
 
-    heads = tuple((number(part), _kind(part)) for part in (*block.inputs, *block.given))
+    heads = tuple((number(part), _kind(part)) for part in (*block.inputs, *block.round_inputs))
     lines: list[Hashable] = []
     for item in block.body:
         if isinstance(item, Block):
             ports = tuple(number(part) for part in (*item.read, *item.outputs))
-            options = numbered(item.loop.tree) if item.loop else ()
+            options = number_leaves(item.loop.tree) if item.loop else ()
             lines.append((signature(item), ports, options))
         else:
             held = tuple(_kind(member) for member in members_of(item))
             results = tuple((number(value), _kind(value)) for value in item.outputs)
-            lines.append((numbered(item.tree), tuple(map(numbered, item.targets)), held, results))
+            lines.append(
+                (number_leaves(item.tree), tuple(map(number_leaves, item.targets)), held, results)
+            )
     members = tuple((number(member), member.form) for member in block.members)
-    return heads, tuple(lines), members, tuple(number(value) for value in block.returned)
+    return heads, tuple(lines), members, tuple(number(value) for value in block.call_outputs)
 
 
 def _kind(part: Value | Member) -> Hashable:

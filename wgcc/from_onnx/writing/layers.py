@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wgcc.from_onnx.literals import written
+from wgcc.from_onnx.literals import replace_infinity
 from wgcc.from_onnx.names import is_keyword, word
 from wgcc.from_onnx.values import Leaf, Member, Value
 from wgcc.from_onnx.writing.blocks import Block, signature
@@ -47,7 +47,7 @@ class Names:
     numbers: dict[str, int] = field(default_factory=dict)
 
     def fresh(self, wanted: str, kind: str = "out") -> str:
-        """What has the name of a function gets `kind` behind it: `softmax_out`, `norm_layer`."""
+        """A new name; names of functions get `kind` behind them: `softmax_out`, `norm_layer`."""
         base = clean(wanted)
         if base in self.reserved:
             base = SHORTER.get(base, f"{base}_{kind}")
@@ -62,17 +62,17 @@ class Names:
 
 def clean(text: str) -> str:
     """A lower-case name: `/h/MatMul_output_0` is `matmul`."""
-    found = re.sub(r"_output_\d+$", "", word(text.replace(".", "_")))
-    found = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", found).lower()
-    found = found.strip("_") or "x"
-    if found[0].isdigit():
-        found = f"part{found}"
-    return f"{found}_" if is_keyword(found) else found
+    identifier = re.sub(r"_output_\d+$", "", word(text.replace(".", "_")))
+    identifier = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", identifier).lower()
+    identifier = identifier.strip("_") or "x"
+    if identifier[0].isdigit():
+        identifier = f"part{identifier}"
+    return f"{identifier}_" if is_keyword(identifier) else identifier
 
 
 @dataclass(slots=True)
 class ModelWriter:
-    """What the writer of one model knows."""
+    """The layers that the text of one model has so far, and their names."""
 
     reserved: frozenset[str]
     types: dict[Hashable, LayerType] = field(default_factory=dict)
@@ -99,13 +99,13 @@ class ModelWriter:
         numbered = NUMBERED.fullmatch(name)
         base = "Part" if name.isdigit() else numbered[1] if numbered else name
         words = [part for part in re.split(r"[^A-Za-z0-9]+", base) if part] or ["Part"]
-        found = "".join(part[0].upper() + part[1:] for part in words)
-        found = f"Part{found}" if found[0].isdigit() else found
-        found = f"{found}Block" if found in self.reserved else found
-        number, unique = 1, found
+        title = "".join(part[0].upper() + part[1:] for part in words)
+        title = f"Part{title}" if title[0].isdigit() else title
+        title = f"{title}Block" if title in self.reserved else title
+        number, unique = 1, title
         while unique in self.type_names:
             number += 1
-            unique = f"{found}_{number}" if found[-1].isdigit() else f"{found}{number}"
+            unique = f"{title}_{number}" if title[-1].isdigit() else f"{title}{number}"
         self.type_names.add(unique)
         return unique
 
@@ -125,7 +125,7 @@ def _joined_types(types: Sequence[ast.TypeExpr | ast.TupleType]) -> Any:
     return types[0] if len(types) == 1 else ast.TupleType(NOWHERE, fields)
 
 
-def _joined(items: Sequence[ast.Expr]) -> ast.Expr:
+def _join(items: Sequence[ast.Expr]) -> ast.Expr:
     """One expression, or a tuple."""
     return items[0] if len(items) == 1 else ast.TupleExpr(NOWHERE, tuple(items))
 
@@ -153,7 +153,7 @@ class BlockWriter:
         self.scope = Names(set(model.reserved), model.reserved)
         self.names: dict[Value | Member, str] = {}
         self.declarations: list[ast.Param | ast.Submodule] = []
-        for part in (*block.given, *block.inputs):
+        for part in (*block.round_inputs, *block.inputs):
             self.names[part] = self.scope.fresh(part.name, "in")
         self.member_names = tuple(self._declare(member) for member in block.members)
         self.calls = dict(self._declare_blocks())
@@ -220,22 +220,24 @@ class BlockWriter:
         return function("forward", inputs, types_of(self.block.outputs), whole)
 
     def statements(self) -> list[ast.Statement]:
-        found: list[ast.Statement] = []
+        statements: list[ast.Statement] = []
         for item in lines_of(self.block, self.calls):
             if isinstance(item, Chain):
-                found += self._chain(item)
+                statements += self._chain(item)
             elif isinstance(item, Block):
-                found.append(self._call(item))
+                statements.append(self._call(item))
             else:
-                found.append(self._line(item))
-        return found
+                statements.append(self._line(item))
+        return statements
 
     def _line(self, line: Line) -> ast.Bind:
-        value = self.named(line.tree)
+        value = self.with_names(line.tree)
         for output in line.outputs:
             self._bind(output)
         targets = line.targets or tuple(Leaf(NOWHERE, output) for output in line.outputs)
-        return self._remarked(bind([self.named(target) for target in targets], value), line.nodes)
+        return self._remark(
+            bind([self.with_names(target) for target in targets], value), line.nodes
+        )
 
     def _call(self, block: Block) -> ast.Bind:
         base, place = self.calls[id(block)]
@@ -259,8 +261,8 @@ class BlockWriter:
         loop = ast.For(NOWHERE, None, identifier(item), name(chain.name), body)
         return [bind([result], start), loop]
 
-    def _remarked(self, statement: ast.Bind, nodes: Sequence[str]) -> ast.Bind:
-        """The statement gets the names that its nodes have in the ONNX file."""
+    def _remark(self, statement: ast.Bind, nodes: Sequence[str]) -> ast.Bind:
+        """Remarks the names that the nodes of a statement have in the ONNX file."""
         if remark := ", ".join(node.rpartition("/")[2] for node in nodes):
             self.model.remarks[statement] = remark
         return statement
@@ -272,13 +274,13 @@ class BlockWriter:
     def expression(self, part: Value | Member) -> ast.Name:
         return name(self.names[part])
 
-    def named(self, tree: ast.Syntax) -> Any:
+    def with_names(self, tree: ast.Syntax) -> Any:
         """A tree with names in place of tensors and members."""
 
         def change(node: ast.Syntax) -> ast.Syntax | None:
             if isinstance(node, Leaf):
                 return self.expression(node.part)
-            return written(node) if isinstance(node, ast.Float) else None
+            return replace_infinity(node) if isinstance(node, ast.Float) else None
 
         return rewrite(tree, change)
 
@@ -289,8 +291,8 @@ class BlockWriter:
         assert body is not None
         carried = [*body.states, *self.block.inputs]
         unpacked: list[ast.Statement] = []
-        state = self._unpacked("carry", carried, unpacked)
-        item = self._unpacked("items", body.items, unpacked)
+        state = self._unpack("carry", carried, unpacked)
+        item = self._unpack("items", body.items, unpacked)
         states = types_of(carried) if carried else NO_STATE[0]
         values = [argument(state, states), argument(item, types_of(body.items))]
         statements = [*unpacked, *self.statements()]
@@ -300,10 +302,10 @@ class BlockWriter:
         # A loop without results returns a state again.
         given = types_of(body.results or carried[:1]) if body.results or carried else NO_STATE[0]
         kept = types_of([*body.after, *self.block.inputs]) if carried else NO_STATE[0]
-        returned = ast.Return(NOWHERE, (_joined(after), _joined(results)))
+        returned = ast.Return(NOWHERE, (_join(after), _join(results)))
         return function("forward", values, _joined_types([kept, given]), [*statements, returned])
 
-    def _unpacked(
+    def _unpack(
         self, wanted: str, parts: Sequence[Value | Member], unpacked: list[ast.Statement]
     ) -> str:
         """The name of an argument; several parts are unpacked in the first lines."""
@@ -319,16 +321,16 @@ class BlockWriter:
         loop = block.loop
         assert loop is not None and loop.body is not None and isinstance(loop.tree, ast.Call)
         count = len(loop.body.states)
-        given = [self.named(item.value) for item in loop.tree.arguments if item.name is None]
+        given = [self.with_names(item.value) for item in loop.tree.arguments if item.name is None]
         options = [item for item in loop.tree.arguments if item.name is not None]
         starts = [*given[:count], *map(self.expression, block.inputs)] or [NO_STATE[1]]
         states = [self._bind(value) for value in loop.outputs[:count]]
         states += [name("_")] * len(block.inputs)
         results = [self._bind(value) for value in loop.outputs[count:]]
-        targets = [_joined(items or [name("_")]) for items in (states, results)]
-        value = call("scan", layer, _joined(starts), _joined(given[count:]))
+        targets = [_join(items or [name("_")]) for items in (states, results)]
+        value = call("scan", layer, _join(starts), _join(given[count:]))
         whole = ast.Call(NOWHERE, value.function, (*value.arguments, *options))
-        return self._remarked(bind(targets, whole), (loop.node,) if loop.node else ())
+        return self._remark(bind(targets, whole), (loop.node,) if loop.node else ())
 
 
 def _lists(blocks: Sequence[Block], model: ModelWriter) -> dict[str, list[Block]]:
@@ -350,11 +352,11 @@ def _lists(blocks: Sequence[Block], model: ModelWriter) -> dict[str, list[Block]
 def collect_weights(
     block: Block, kind: LayerType, prefix: str, model: ModelWriter
 ) -> dict[str, Array]:
-    found: dict[str, Array] = {}
+    weights: dict[str, Array] = {}
     for member, own in zip(block.members, kind.member_names, strict=True):
         for key, array in member.arrays.items():
-            found[f"{prefix}{own}.{key}" if key else f"{prefix}{own}"] = array
+            weights[f"{prefix}{own}.{key}" if key else f"{prefix}{own}"] = array
     inner = [item for item in block.body if isinstance(item, Block)]
     for child, own in zip(inner, kind.block_names, strict=True):
-        found |= collect_weights(child, model.type_of(child), f"{prefix}{own}.", model)
-    return found
+        weights |= collect_weights(child, model.type_of(child), f"{prefix}{own}.", model)
+    return weights

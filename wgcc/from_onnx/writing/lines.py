@@ -37,7 +37,7 @@ class Line:
 
     @property
     def width(self) -> int:
-        return len(expression_text(_changed(self.tree, _measured)))
+        return len(expression_text(_change(self.tree, _measure)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,9 @@ Calls: TypeAlias = Mapping[int, tuple[str, int | None]]
 def lines_of(block: Block, calls: Calls) -> list[Line | Block | Chain]:
     items = [_line(item) if isinstance(item, Statement) else item for item in block.body]
     across = {part for item in items if isinstance(item, Block) for part in parts_of(item)}
-    kept = {part for part in across if isinstance(part, Value)} | set(block.returned)
+    kept = {part for part in across if isinstance(part, Value)} | set(block.call_outputs)
     items = _without_aliases(items, kept)
-    return _chained(_inlined(items, kept), calls)
+    return _find_chains(_inline(items, kept), calls)
 
 
 def _line(item: Statement) -> Line:
@@ -67,15 +67,15 @@ def _line(item: Statement) -> Line:
 
 
 def parts_of(item: Item) -> Sequence[Value | Member]:
-    """What a line or a block reads."""
+    """The parts that a line or a block reads."""
     return item.read if isinstance(item, Block) else item.parts
 
 
-def _changed(tree: ast.Syntax, change: Any) -> Any:
+def _change(tree: ast.Syntax, change: Any) -> Any:
     return rewrite(tree, change)
 
 
-def _measured(node: ast.Syntax) -> ast.Syntax | None:
+def _measure(node: ast.Syntax) -> ast.Syntax | None:
     if isinstance(node, Leaf):
         return LEAF
     return WHOLE_NUMBER if isinstance(node, ast.Int) else None
@@ -89,39 +89,39 @@ def _without_aliases(items: Sequence[Item], kept: set[Value]) -> list[Item]:
         known = same.get(node.part) if isinstance(node, Leaf) else None
         return Leaf(NOWHERE, known) if known is not None else None
 
-    found: list[Item] = []
+    remaining: list[Item] = []
     for item in items:
         if isinstance(item, Block):
-            found.append(item)
+            remaining.append(item)
             continue
-        line = replace(item, tree=_changed(item.tree, origin))
+        line = replace(item, tree=_change(item.tree, origin))
         if isinstance(line.tree, Leaf) and line.outputs[0] not in kept:
             same[line.outputs[0]] = line.tree.part
         else:
-            found.append(line)
-    return found
+            remaining.append(line)
+    return remaining
 
 
-def _inlined(items: Sequence[Item], kept: set[Value]) -> list[Item]:
+def _inline(items: Sequence[Item], kept: set[Value]) -> list[Item]:
     """`kept` are values that need a name; others are written into the line that uses them."""
     uses = Counter(part for item in items for part in parts_of(item))
     waiting: dict[object, Line] = {}
-    found: dict[int, Item] = {}
+    by_id: dict[int, Item] = {}
     for item in items:
         if isinstance(item, Block):
-            found[id(item)] = item
+            by_id[id(item)] = item
             continue
         line = item
         for part in dict.fromkeys(item.parts):
             inner = waiting.pop(part, None)
             if inner is not None and line.width + inner.width <= LONGEST:
-                del found[id(inner)]
+                del by_id[id(inner)]
                 line = _with(line, inner)
-        found[id(line)] = line
+        by_id[id(line)] = line
         is_single = len(line.outputs) == 1 and line.outputs[0] not in kept
         if is_single and uses[line.outputs[0]] == 1 and line.width <= LONGEST // 2:
             waiting[line.outputs[0]] = line
-    return list(found.values())
+    return list(by_id.values())
 
 
 def _with(line: Line, inner: Line) -> Line:
@@ -130,17 +130,17 @@ def _with(line: Line, inner: Line) -> Line:
         return inner.tree if is_it else None
 
     nodes = tuple(dict.fromkeys((*inner.nodes, *line.nodes)))
-    return replace(line, tree=_changed(line.tree, change), nodes=nodes)
+    return replace(line, tree=_change(line.tree, change), nodes=nodes)
 
 
-def _chained(items: Sequence[Item], calls: Calls) -> list[Line | Block | Chain]:
-    found: list[Line | Block | Chain] = []
+def _find_chains(items: Sequence[Item], calls: Calls) -> list[Line | Block | Chain]:
+    entries: list[Line | Block | Chain] = []
     rest = list(items)
     while rest:
         run = _chain(rest, calls)
-        found.append(rest[0] if run is None else run)
+        entries.append(rest[0] if run is None else run)
         del rest[: 1 if run is None else len(run.blocks)]
-    return found
+    return entries
 
 
 def _chain(items: Sequence[Item], calls: Calls) -> Chain | None:
@@ -165,7 +165,7 @@ def _chain(items: Sequence[Item], calls: Calls) -> Chain | None:
 
 
 def _place(before: Block, after: Block) -> int | None:
-    """Where the result of one enters the other, if all else is the same."""
+    """The input of one block that is the output of the other, if all other inputs are the same."""
     pairs = enumerate(zip(before.inputs, after.inputs, strict=True))
     differing = [place for place, (a, b) in pairs if a is not b]
     is_next = len(differing) == 1 and after.inputs[differing[0]] is before.outputs[0]

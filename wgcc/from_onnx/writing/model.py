@@ -23,7 +23,7 @@ from wgcc.from_onnx.writing.trained_output import Trained, trained_output
 from wgcc.from_onnx.writing.training import (
     Loss,
     Ports,
-    corrected,
+    corrected_paths,
     named_results,
     output_of,
     places,
@@ -57,16 +57,16 @@ class Written:
 
     @property
     def model(self) -> ast.Layer:
-        (found,) = [
+        (layer,) = [
             item for item in self.file.items if isinstance(item, ast.Layer) and item.is_model
         ]
-        return found
+        return layer
 
     @property
     def dims(self) -> dict[str, int]:
         """The sizes that are open, with those that it was written for."""
-        found = [dim for item in self.file.items if isinstance(item, ast.Dims) for dim in item.dims]
-        return {dim.name.text: dim.value.value for dim in found if isinstance(dim.value, ast.Int)}
+        dims = [dim for item in self.file.items if isinstance(item, ast.Dims) for dim in item.dims]
+        return {dim.name.text: dim.value.value for dim in dims if isinstance(dim.value, ast.Int)}
 
     def owner(self, path: str) -> tuple[str, str] | None:
         """The layer and the name of a parameter of this file; None of those of standard layers."""
@@ -94,7 +94,7 @@ OWN_NAMES = frozenset({"eval", "forward", "opt", "predict", "target", "train"})
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What a file begins with. `sizes` are names that its values must not have."""
+    """The beginning of a file. `sizes` are names that its values must not have."""
 
     name: str
     title: str
@@ -134,7 +134,7 @@ def write_model(
 
 @dataclass(frozen=True, slots=True)
 class _Entries:
-    """What the entries of a model get and give."""
+    """The inputs and outputs of a model's entries, by name."""
 
     traced: Traced
     inputs: dict[str, str]
@@ -143,11 +143,11 @@ class _Entries:
 
     def ports(self, is_entry: bool) -> list[ast.ValueParam]:
         """Only entries say which inputs may hold NaN."""
-        found = []
+        params = []
         for key, value in self.traced.inputs.items():
             marked = is_entry and key in self.traced.any_floats and value.dtype in FLOATS
-            found.append(argument(self.inputs[key], typed(value.dtype, value.shape, marked)))
-        return found
+            params.append(argument(self.inputs[key], typed(value.dtype, value.shape, marked)))
+        return params
 
     def types(self) -> list[ast.TypeExpr]:
         return [typed(value.dtype, value.shape) for value in self.traced.outputs.values()]
@@ -171,17 +171,17 @@ def _trained_members(
     model: ModelWriter,
 ) -> list[Any]:
     """All members, among them `forward`, which all entries call."""
-    found = list(places(root, kind, model))
+    member_places = list(places(root, kind, model))
     count = len(entries.outputs)
     ports = Ports(entries.ports(True), trained.place if count > 1 else None)
-    over = selectors(training, found)
-    remark_frozen(entries.traced, training, found)
+    over = selectors(training, member_places)
+    remark_frozen(entries.traced, training, member_places)
     loss = Loss(trained.loss, trained.output.shape, trained.axis)
     return [
-        *_corrections(training, corrected(training, found)),
+        *_corrections(training, corrected_paths(training, member_places)),
         entries.forward(),
         *training_members(training, ports, loss, over),
-        entries.predict(_predicted(ports, trained, count)),
+        entries.predict(_prediction(ports, trained, count)),
     ]
 
 
@@ -191,14 +191,14 @@ def _corrections(training: Training, paths: Sequence[str]) -> list[ast.Replace]:
     return [ast.Replace(NOWHERE, patterns, low_rank)] if patterns else []
 
 
-def _predicted(ports: Ports, trained: Trained, count: int) -> list[ast.Statement] | ast.Expr:
+def _prediction(ports: Ports, trained: Trained, count: int) -> list[ast.Statement] | ast.Expr:
     """The model's own outputs, of which the trained one may end in a function."""
     if not trained.function:
         return ports.forward()
     if count == 1:
-        return trained.predicted(ports.forward())
+        return trained.prediction(ports.forward())
     items = [output_of(name("y"), place) for place in range(count)]
-    items[trained.place] = trained.predicted(items[trained.place])
+    items[trained.place] = trained.prediction(items[trained.place])
     return [bind([name("y")], ports.forward()), ast.Return(NOWHERE, tuple(items))]
 
 
@@ -212,11 +212,11 @@ def _constant_outputs(traced: Traced) -> dict[str, Member]:
 
 
 def _output_names(traced: Traced, taken: set[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for key in traced.outputs:
         name, number = clean(key), 1
-        while name in taken or name in found.values():
+        while name in taken or name in names.values():
             number += 1
             name = f"{clean(key)}_{number}"
-        found[key] = name
-    return found
+        names[key] = name
+    return names

@@ -38,12 +38,12 @@ class Trained:
 
     @property
     def output(self) -> Value:
-        found = list(self.traced.outputs.values())[self.place]
-        assert isinstance(found, Value)
-        return found
+        output = list(self.traced.outputs.values())[self.place]
+        assert isinstance(output, Value)
+        return output
 
-    def predicted(self, tree: ast.Expr) -> ast.Expr:
-        """The model's own output, computed of what the loss is of."""
+    def prediction(self, tree: ast.Expr) -> ast.Expr:
+        """The model's own output, computed from the tensor that the loss reads."""
         is_last = self.axis == len(self.output.shape) - 1
         axis = None if is_last or self.function != "softmax" else self.axis
         return call(self.function, tree, axis=axis) if self.function else tree
@@ -61,17 +61,20 @@ class Ending:
 
 def trained_output(traced: Traced, training: Training) -> Trained:
     place, output = _chosen(traced, training)
-    found = _ending(traced, output)
+    ending = _ending(traced, output)
     axis, name = len(output.shape) - 1, list(traced.outputs)[place]
     if training.loss == "cross_entropy":
-        axis = _class_axis(found, output, name)
+        axis = _class_axis(ending, output, name)
         wanted = "softmax"
     else:
         wanted = "sigmoid" if training.loss in ("bce", "bce_logits") else ""
-    if found.statement is None or found.function != wanted:
+    if ending.statement is None or ending.function != wanted:
         return Trained(traced, place, axis, training.loss)
-    before = _before(found, found.statement)
-    outputs = {**traced.outputs, name: before[-1].outputs[0] if before else _inner(found.statement)}
+    before = _before(ending, ending.statement)
+    outputs = {
+        **traced.outputs,
+        name: before[-1].outputs[0] if before else _inner(ending.statement),
+    }
     without = replace(traced, outputs=outputs, statements=[*traced.statements, *before])
     loss = "bce_logits" if wanted == "sigmoid" else training.loss
     return Trained(without, place, axis, loss, wanted)
@@ -91,36 +94,36 @@ def _chosen(traced: Traced, training: Training) -> tuple[int, Value]:
     raise WgError(f"--train: there is {wanted}: the model has {names}")
 
 
-def _class_axis(found: Ending, output: Value, name: str) -> int:
+def _class_axis(ending: Ending, output: Value, name: str) -> int:
     """Cross entropy needs classes along an axis that is not that of the examples."""
     lead = f"--loss cross_entropy: `{name}`"
-    if found.function == "sigmoid":
+    if ending.function == "sigmoid":
         raise WgError(f"{lead} ends in a sigmoid, and has no classes of which one is right: give "
                       "--loss bce")  # fmt: skip
     rank = len(output.shape)
-    if found.axis is None and (found.function or rank > 2):
+    if ending.axis is None and (ending.function or rank > 2):
         raise WgError(f"{lead} is {list(output.shape)}, and it is not known which of its axes has "
                       "the classes: give another --loss")  # fmt: skip
-    if found.axis == 0 and rank > 1:
+    if ending.axis == 0 and rank > 1:
         raise WgError(f"{lead} {list(output.shape)} has its classes along axis 0, where examples "
                       "should be: give another --loss")  # fmt: skip
-    return rank - 1 if found.axis is None else found.axis
+    return rank - 1 if ending.axis is None else ending.axis
 
 
 def _ending(traced: Traced, output: Value) -> Ending:
     made = {value: item for item in traced.statements for value in item.outputs}
     moves: list[Statement] = []
-    found = made.get(output)
-    while found is not None and _is_move(found):
-        moves.insert(0, found)
-        found = made.get(_inner(found))
-    if found is None or not _is_ending(found):
+    statement = made.get(output)
+    while statement is not None and _is_move(statement):
+        moves.insert(0, statement)
+        statement = made.get(_inner(statement))
+    if statement is None or not _is_ending(statement):
         return Ending("", None, (), _axis_of_product(made, output))
     axis: int | None = None
-    if found.function == "softmax":
-        order = found.outputs[0].order
-        axis = _after(moves, order[_option(found, "axis", -1)])
-    return Ending(found.function, found, tuple(moves), axis)
+    if statement.function == "softmax":
+        order = statement.outputs[0].order
+        axis = _after(moves, order[_option(statement, "axis", -1)])
+    return Ending(statement.function, statement, tuple(moves), axis)
 
 
 def _is_ending(item: Statement) -> bool:
@@ -144,23 +147,23 @@ def _is_move(item: Statement) -> bool:
 
 
 def _inner(item: Statement) -> Value:
-    """What a move or a function is of."""
-    found = item.alias_of or item.operand
-    assert found is not None
-    return found
+    """The operand of a move or a function."""
+    operand = item.alias_of or item.operand
+    assert operand is not None
+    return operand
 
 
-def _before(found: Ending, last: Statement) -> list[Statement]:
-    """The same moves of what the function is of."""
+def _before(ending: Ending, last: Statement) -> list[Statement]:
+    """The same moves, applied to the operand of the function."""
     value, statements = _inner(last), []
-    for move in found.moves:
+    for move in ending.moves:
         after = replace(move.outputs[0])
-        statements.append(_moved(move, after, value))
+        statements.append(_move(move, after, value))
         value = after
     return statements
 
 
-def _moved(move: Statement, after: Value, of: Value) -> Statement:
+def _move(move: Statement, after: Value, of: Value) -> Statement:
     inner = _inner(move)
 
     def change(node: ast.Syntax) -> ast.Syntax | None:
@@ -174,17 +177,17 @@ def _axis_of_product(made: Mapping[Value, Statement], output: Value) -> int | No
     """The axis of the outputs of the last product: the second of convolutions, else the last."""
     value, moves = output, list[Statement]()
     for _ in range(MOST_STEPS):
-        found = made.get(value)
-        if found is None or _has_features_last(found):
+        statement = made.get(value)
+        if statement is None or _has_features_last(statement):
             break
-        if _is_convolution(found):
+        if _is_convolution(statement):
             return _after(moves, 1)
-        parts = [part for part in found.parts if isinstance(part, Value)]
+        parts = [part for part in statement.parts if isinstance(part, Value)]
         same = [part for part in parts if len(part.shape) == len(value.shape)]
-        if not _is_move(found) and not same:
+        if not _is_move(statement) and not same:
             break
-        moves.insert(0, found)
-        value = _inner(found) if _is_move(found) else same[0]
+        moves.insert(0, statement)
+        value = _inner(statement) if _is_move(statement) else same[0]
     return _after(moves, len(value.shape) - 1)
 
 
@@ -211,20 +214,20 @@ def is_call(node: ast.Syntax, start: str) -> bool:
 
 
 def _after(moves: Sequence[Statement], axis: int) -> int | None:
-    """Where an axis is after some statements; None if it is not one axis any more."""
-    found: int | None = axis
+    """The place of an axis after some statements; None if it is not one axis any more."""
+    place: int | None = axis
     for item in moves:
-        if found is None or not _is_move(item):
+        if place is None or not _is_move(item):
             continue
         before, after = _inner(item), item.outputs[0]
         if item.alias_of is not None:
-            found = after.order[before.order.index(found)]
+            place = after.order[before.order.index(place)]
         elif item.reshapes is not None:
-            found = _reshaped(found, before.shape, after.shape)
-    return found
+            place = _axis_after_reshape(place, before.shape, after.shape)
+    return place
 
 
-def _reshaped(axis: int, before: Shape, after: Shape) -> int | None:
+def _axis_after_reshape(axis: int, before: Shape, after: Shape) -> int | None:
     """Axes of 1 may come and go; others on one side of this axis may be joined or split."""
     long = [[place for place, size in enumerate(shape) if size > 1] for shape in (before, after)]
     sizes = [[shape[place] for place in places] for shape, places in

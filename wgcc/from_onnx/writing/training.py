@@ -42,11 +42,11 @@ def places(block: Block, kind: LayerType, model: ModelWriter, prefix: str = "") 
             yield from places(item, model.type_of(item), model, f"{prefix}{names[id(item)]}.")
 
 
-def selectors(training: Training, found: Sequence[Place]) -> list[str] | None:
+def selectors(training: Training, member_places: Sequence[Place]) -> list[str] | None:
     """Which parameters are trained; None: all of them."""
     if training.lora:
         return ["*lora_*"]
-    trained = [place for place in found if not place.member.is_frozen]
+    trained = [place for place in member_places if not place.member.is_frozen]
     if training.train in ("all", "head") and not trained:
         raise WgError(f"--train {training.train}: the model has no parameters")
     if training.train == "all":
@@ -62,9 +62,9 @@ def selectors(training: Training, found: Sequence[Place]) -> list[str] | None:
     return [pattern]
 
 
-def remark_frozen(traced: Traced, training: Training, found: Sequence[Place]) -> None:
+def remark_frozen(traced: Traced, training: Training, member_places: Sequence[Place]) -> None:
     """Floats that `--train all` does not reach are named."""
-    for place in found if training.train == "all" else ():
+    for place in member_places if training.train == "all" else ():
         has_floats = any(array.dtype.kind == "f" for array in place.member.arrays.values())
         if has_floats and place.member.is_frozen:
             text = "--train all leaves these as they are, as they are no weights"
@@ -95,25 +95,25 @@ def _pattern(place: Place) -> str:
     return place.path if "" in place.member.arrays else f"{place.path}.*"
 
 
-def corrected(training: Training, found: Sequence[Place]) -> list[str]:
+def corrected_paths(training: Training, member_places: Sequence[Place]) -> list[str]:
     """Paths of the linear layers that get a correction; numbers of lists become `*`."""
     result: dict[str, None] = {}
     for pattern in training.lora:
-        paths = [p.path for p in found if p.member.kind == "Linear"]
+        paths = [p.path for p in member_places if p.member.kind == "Linear"]
         hits = [path for path in paths if fnmatchcase(path, pattern)]
         if not hits:
             raise WgError(
                 f'--lora "{pattern}": no linear layer is called like this: {_list(paths)}'
             )
-        result |= dict.fromkeys(_collapsed(path, paths, hits) for path in hits)
+        result |= dict.fromkeys(_collapse(path, paths, hits) for path in hits)
     return list(result)
 
 
-def _collapsed(path: str, paths: Sequence[str], hits: Sequence[str]) -> str:
+def _collapse(path: str, paths: Sequence[str], hits: Sequence[str]) -> str:
     """`h.*.attn` for `h.0.attn`, if all of that list are meant."""
-    found = re.sub(r"\.\d+(?=\.)", ".*", path)
-    alike = [other for other in paths if re.sub(r"\.\d+(?=\.)", ".*", other) == found]
-    return found if set(alike) <= set(hits) else path
+    pattern = re.sub(r"\.\d+(?=\.)", ".*", path)
+    alike = [other for other in paths if re.sub(r"\.\d+(?=\.)", ".*", other) == pattern]
+    return pattern if set(alike) <= set(hits) else path
 
 
 def _list(paths: Sequence[str]) -> str:
@@ -131,8 +131,8 @@ class Ports:
         """All outputs."""
         return call("forward", *(name(port.name.text) for port in self.declared))
 
-    def trained(self) -> ast.Expr:
-        """The output that a loss is of."""
+    def trained_output(self) -> ast.Expr:
+        """The output that the loss reads."""
         return self.forward() if self.place is None else output_of(self.forward(), self.place)
 
 
@@ -182,7 +182,7 @@ def training_members(
     measured = (call("accuracy", y, target),) if loss.has_classes else ()
     results = named_results(dict.fromkeys(("loss", "accuracy")[: 1 + len(measured)], number))
     values = [*ports.declared, argument("target", loss.target())]
-    made = bind([y], loss.classes_last(ports.trained()))
+    made = bind([y], loss.classes_last(ports.trained_output()))
     selectors = tuple(ast.String(NOWHERE, pattern) for pattern in over or ())
     steps: list[ast.Statement] = [
         made,
