@@ -274,10 +274,10 @@ def _dispatch(number: int, dispatch: Dispatch, name: str) -> Iterator[str]:
         if shown:
             yield f"        {verb:6} {', '.join(shown)}"
     for made in dispatch.made:
-        yield f"        {_made(made)}"
+        yield f"        {_made_text(made)}"
 
 
-def _made(made: Made) -> str:
+def _made_text(made: Made) -> str:
     names = ", ".join(made.names[:LISTED])
     more = len(made.names) - LISTED
     stored = f"stored because {made.stored}" if made.stored else "not stored"
