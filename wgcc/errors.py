@@ -358,6 +358,6 @@ def _advice(diagnostic: Diagnostic, margin: str) -> list[str]:
 
 
 def _printable(text: str) -> str:
-    """Without control characters, bidirectional marks and lone surrogates, which could garble a
+    """Replaces control characters, bidirectional marks and lone surrogates, which could garble a
     terminal."""
     return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)

@@ -335,7 +335,7 @@ def _profile(profile: str, schedule: Schedule, numbers: Mapping[Any, int]) -> Pl
 
 
 def _optimizers(program: Program) -> Plan:
-    """For each optimizer the tensor that counts its steps, and the entries that use it."""
+    """Names the tensor that counts the steps of each optimizer, and the entries that use it."""
     optimizers: Plan = {}
     for name in program.state:
         state = optimizer_state(name)

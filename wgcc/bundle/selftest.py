@@ -157,7 +157,7 @@ def _only_used(program: Program, graph: Graph) -> Program:
 
 
 def _is_usable(array: Array, precision: str) -> bool:
-    """Not usable: an output that f32 cannot hold for random inputs (a log of a negative number).
+    """An output that f32 cannot hold for random inputs (a log of a negative number) is not usable.
 
     Neither is a choice among classes (an argmax) that rounding to f16 may change.
     """

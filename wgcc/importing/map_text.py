@@ -45,7 +45,7 @@ def map_text(proposal: Proposal, targets: Mapping[str, Shape], sources: Mapping[
 def read_map(
     text: str, file: str, targets: Iterable[str], sources: Iterable[str]
 ) -> dict[str, tuple[str, Transform] | None]:
-    """For every parameter that the text names: its tensor and how to change it, or None."""
+    """Maps each parameter that the text names to its tensor and how to change it, or to None."""
     known, there = list(targets), list(sources)
     rules: dict[str, tuple[str, Transform] | None] = {}
     for number, line in enumerate(text.splitlines(), 1):

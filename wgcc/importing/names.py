@@ -157,7 +157,7 @@ def in_order(name: str) -> tuple[tuple[int, str], ...]:
 @lru_cache(maxsize=16384)
 def _read(name: str) -> tuple[tuple[str, ...], str]:
     """All words of a name that help to identify it, with numbers, and the kind."""
-    text = _spelt(name)
+    text = _normalise(name)
     module, _, leaf = text.rpartition(".")
     words, kind = _kind(plain_words(leaf))
     words = [*plain_words(module), *words]
@@ -169,7 +169,7 @@ def _read(name: str) -> tuple[tuple[str, ...], str]:
     return tuple(kept_words), kind
 
 
-def _spelt(name: str) -> str:
+def _normalise(name: str) -> str:
     """`layers.0.selfAttn.qProj.weight` → `block.0.attn.q.weight`"""
     text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
     text = re.sub(r"[^a-z0-9.]+", "_", text)

@@ -37,11 +37,11 @@ class StoredWeights:
 
 
 def stored_weights(graph: Any, names: Iterable[str]) -> StoredWeights:
-    said = {port.name: _said(port) for port in graph.value_info}
+    said = {port.name: _metadata(port) for port in graph.value_info}
     if not any(KIND in entries for entries in said.values()):
         return StoredWeights()
     weights = {name for name, entries in said.items() if entries.get(KIND) == "PARAMETER"}
-    weights.update(_PARAMETER.findall(_said(graph).get(SIGNATURE, "")))
+    weights.update(_PARAMETER.findall(_metadata(graph).get(SIGNATURE, "")))
     titles: dict[str, str] = {}
     for name in names:
         of = [item for item in _folded_names(said.get(name, {})) if item in weights]
@@ -78,7 +78,7 @@ def _inner_reads(node: Any) -> Iterator[str]:
                 yield from _inner_reads(inner)
 
 
-def _said(item: Any) -> dict[str, str]:
+def _metadata(item: Any) -> dict[str, str]:
     return {entry.key: entry.value for entry in item.metadata_props}
 
 

@@ -131,7 +131,7 @@ class _Proposer:
         self._matching = Matching(self._ours, [*self._theirs, *thirds(self._theirs)])
 
     def proposal(self) -> Proposal:
-        self._matching.match(self._said(), self._order)
+        self._matching.match(self._module_rules(), self._order)
         result = Proposal(kept=[name for name, rule in self._rules.items() if rule is None])
         matches = self._once(result, list(self._parts(result)))
         rules = {name: rule for name, rule in self._rules.items() if rule is not None}
@@ -146,7 +146,7 @@ class _Proposer:
         self._complete(result)
         return result
 
-    def _said(self) -> dict[Module, Module]:
+    def _module_rules(self) -> dict[Module, Module]:
         """If a rule gives the module of a weight, its bias comes from the same module."""
         places = {part.tensor: module for module in self._theirs for part in module.parts}
         said = {}

@@ -114,7 +114,7 @@ def same_but_ones(a: Shape, b: Shape) -> bool:
 
 
 def gate_places(gates: str) -> tuple[int, ...]:
-    """For each gate in wgcc's order, its place in the given order; () if it is no such order."""
+    """Places in `gates` of the gates in wgcc's order; () if `gates` is no order of gates."""
     letters = gates.translate(_OTHER_LETTERS)
     for wanted in GATES:
         if sorted(letters) == sorted(wanted):

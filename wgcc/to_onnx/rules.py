@@ -324,7 +324,7 @@ def _visible(node: Node) -> Array | None:
 
 
 def is_plain_attention(node: Node) -> bool:
-    """Without a mask or a position that is found at run time, and no row sees no key."""
+    """Whether each row sees a key, without a mask or a position known only at run time."""
     visible = _visible(node)
     return len(node.inputs) == 3 and (visible is None or bool(visible.any(-1).all()))
 

@@ -131,7 +131,7 @@ def _check_prompt(
 
 
 def _known_letters(model: Model, prompt: str) -> str:
-    """Without characters that are not in the vocabulary."""
+    """The prompt without the characters that the vocabulary lacks."""
     vocab = model.plan.vocab
     known = "".join(letter for letter in prompt if not vocab or letter in vocab)
     if known != prompt:
@@ -205,7 +205,7 @@ def _npy(array: Array) -> bytes:
 
 
 def _npz(arrays: dict[str, Array]) -> bytes:
-    """As numpy.savez writes it, which cannot take an array called `file`."""
+    """Writes what numpy.savez writes; that function cannot take an array called `file`."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         for name, array in arrays.items():

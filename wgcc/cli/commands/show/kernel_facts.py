@@ -58,7 +58,7 @@ def kernel_facts(plan: Mapping[str, Any], name: str, text: str) -> Facts:
 
 
 def facts_comment(facts: Facts) -> str:
-    """As comment lines, so that what follows them is still a WGSL file."""
+    """Writes the facts as comment lines, so that the kernel below them is still a WGSL file."""
     workgroup = " x ".join(map(str, facts["workgroup"]))
     lines = [
         f"workgroup: {workgroup} = {facts['threads']} threads",
@@ -205,7 +205,7 @@ def _cell(value: Any, form: Callable[[Any], str]) -> str:
 
 
 def _operations_per_load(constants: Mapping[str, int]) -> float:
-    """For a matrix product."""
+    """How many operations a matrix product does with each operand that a thread loads."""
     rows, cols = constants["TM"], constants["TN"]
     return 2 * rows * cols / (rows + cols)
 

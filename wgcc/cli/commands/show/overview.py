@@ -178,7 +178,7 @@ def memory_facts(subject: Subject) -> dict[str, Any]:
 
 
 def _lives(subject: Subject) -> dict[str, list[dict[str, Any]]]:
-    """For each entry its temporaries: name, bytes, buffer, first and last dispatch."""
+    """The temporaries of each entry: name, bytes, buffer, first and last dispatch."""
     if subject.compiled is None:
         return {}
     return {

@@ -219,7 +219,7 @@ def _large_selftest(bundle: Path, sizes: dict[str, float]) -> dict[str, Any] | N
 
 
 def _on_web(stack: str, bundle: Path, device: str | None, profile: str | None) -> dict[str, Any]:
-    """On WebGPU as the platform has it; with `device` wasm, the twin in JavaScript."""
+    """Runs on the platform's WebGPU; with `device` wasm, runs the twin in JavaScript."""
     from wgcc.cli.commands.verify.stacks import run_on
     from wgcc.files import data_dir
     from wgcc_runtime.device import uses_subgroups
