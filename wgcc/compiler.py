@@ -51,7 +51,7 @@ class Compiled:
         return complete_plan(self.planned, self.program)[0]
 
     def runtime_files(self) -> dict[str, bytes]:
-        """What a runtime needs to run the model in memory: neither self-test nor page."""
+        """The files that a runtime needs to run the model in memory: no self-test and no page."""
         return runtime_files(self.planned, self.program)
 
     def files(

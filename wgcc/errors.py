@@ -31,7 +31,7 @@ class Source:
         self.text = text
         # An array takes a tenth of the memory of a list.
         self._starts = array("L", [0])
-        self._starts.extend(found.end() for found in re.finditer("\n", text))
+        self._starts.extend(newline.end() for newline in re.finditer("\n", text))
 
     def line_column(self, position: int) -> tuple[int, int]:
         """Both counted from 1."""
@@ -49,8 +49,8 @@ class Source:
 
     def line_indent(self, line: int) -> str:
         """The white space that a line begins with."""
-        found = _INDENT.match(self.text, self._starts[line - 1])
-        return found[0] if found else ""
+        indent = _INDENT.match(self.text, self._starts[line - 1])
+        return indent[0] if indent else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +198,8 @@ class Diagnostics:
         return self.is_full or is_many
 
 
-def _key(found: Diagnostic) -> tuple[str, str, int, str]:
-    return found.code, found.span.source.name, found.span.start, found.message
+def _key(diagnostic: Diagnostic) -> tuple[str, str, int, str]:
+    return diagnostic.code, diagnostic.span.source.name, diagnostic.span.start, diagnostic.message
 
 
 class WgError(Exception):
@@ -287,19 +287,19 @@ def _frame(source: Source, marks: list[_Mark], margin: str) -> list[str]:
     previous = None
     for number in sorted({mark.line for mark in marks}):
         if previous is not None and number == previous + 2:
-            text, _ = _cropped(source.line_text(previous + 1), [])
+            text, _ = _crop(source.line_text(previous + 1), [])
             lines.append(f"{previous + 1:>{len(margin)}} | {text}")
         elif previous is not None and number > previous + 2:
             lines.append("...")
         here = [mark for mark in marks if mark.line == number]
-        text, here = _cropped(source.line_text(number), here)
+        text, here = _crop(source.line_text(number), here)
         lines.append(f"{number:>{len(margin)}} | {text}")
         lines += [f"{margin} | {row}" for row in _underlines(text, here)]
         previous = number
     return lines
 
 
-def _cropped(text: str, marks: list[_Mark]) -> tuple[str, list[_Mark]]:
+def _crop(text: str, marks: list[_Mark]) -> tuple[str, list[_Mark]]:
     """A very long line is cropped around the first mark; marks outside of that are dropped."""
     if len(text) <= LONGEST_LINE:
         return text, marks
@@ -320,7 +320,7 @@ def _underlines(text: str, marks: list[_Mark]) -> list[str]:
     row = [" "] * max(mark.column + mark.width for mark in marks)
     for mark in sorted(marks, key=lambda mark: mark.char == "^"):
         row[mark.column : mark.column + mark.width] = mark.char * mark.width
-    lines = [f"{_aligned(row, text)} {marks[-1].label}"]
+    lines = [f"{_align(row, text)} {marks[-1].label}"]
     hanging = [mark for mark in marks[:-1] if mark.label]
     while hanging:
         lines.append(_bars(hanging, text))
@@ -333,10 +333,10 @@ def _bars(marks: list[_Mark], text: str, width: int = 0) -> str:
     row = [" "] * max([width, *(mark.column + 1 for mark in marks)])
     for mark in marks:
         row[mark.column] = "|"
-    return _aligned(row, text)
+    return _align(row, text)
 
 
-def _aligned(row: Iterable[str], text: str) -> str:
+def _align(row: Iterable[str], text: str) -> str:
     """`row` drawn under `text`: tabs stay tabs, and a character two cells wide gets two marks."""
     cells = list(row)
     for column, char in enumerate(text[: len(cells)]):
@@ -358,6 +358,6 @@ def _advice(diagnostic: Diagnostic, margin: str) -> list[str]:
 
 
 def _printable(text: str) -> str:
-    """Without control characters, bidirectional marks and lone surrogates, which could garble a
+    """Replaces control characters, bidirectional marks and lone surrogates, which could garble a
     terminal."""
     return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)

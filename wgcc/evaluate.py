@@ -68,8 +68,10 @@ class Session:
     ) -> None:
         self.program = program
         self.dtype = dtype
-        self.params = _held(program.params.values(), params, dtype)
-        self.state = _held(program.state.values(), {**self.params, **(state or {})}, dtype)
+        self.params = _initial_arrays(program.params.values(), params, dtype)
+        self.state = _initial_arrays(
+            program.state.values(), {**self.params, **(state or {})}, dtype
+        )
 
     def call(self, entry: str, inputs: Mapping[str, Array] | None = None) -> dict[str, Array]:
         """Run one entry and return its outputs by name."""
@@ -82,12 +84,12 @@ class Session:
 
 def as_held(array: object, type_: TensorType, dtype: Precision = "f64") -> Array:
     """`array` as a tensor of this type stores it: f16 is rounded, then computed like any float."""
-    found = np.asarray(array)
-    if found.shape != type_.shape:
-        raise ValueError(f"a tensor {type_} cannot hold an array of shape {list(found.shape)}")
+    elements = np.asarray(array)
+    if elements.shape != type_.shape:
+        raise ValueError(f"a tensor {type_} cannot hold an array of shape {list(elements.shape)}")
     if type_.dtype not in FLOATS:
-        return found.astype(NUMPY[type_.dtype])
-    rounded = found.astype(np.float16) if type_.dtype == F16 else found
+        return elements.astype(NUMPY[type_.dtype])
+    rounded = elements.astype(np.float16) if type_.dtype == F16 else elements
     return rounded.astype(NUMPY[dtype])
 
 
@@ -114,8 +116,8 @@ def _run(node: Node, known: Mapping[str, Array], dtype: Precision) -> dict[str, 
     if loop := loop_of(node):
         results = _run_loop(loop, arrays, dtype)
     else:
-        found = op.reference(*arrays, **node.attrs)
-        results = found if isinstance(found, (tuple, list)) else (found,)
+        output = op.reference(*arrays, **node.attrs)
+        results = output if isinstance(output, (tuple, list)) else (output,)
     return {
         value.name: as_held(result, value.type, dtype)
         for value, result in zip(node.outputs, results, strict=True)
@@ -150,7 +152,7 @@ def _pick(wanted: Mapping[str, Value], known: Mapping[str, Array]) -> dict[str, 
     return {name: known[value.name] for name, value in wanted.items()}
 
 
-def _held(
+def _initial_arrays(
     tensors: Iterable[Tensor], given: Mapping[str, Array], dtype: Precision
 ) -> dict[str, Array]:
     """The given arrays; initial values that are numbers or copies need not be given."""

@@ -29,7 +29,7 @@ _DIGEST_BYTES = 32
 
 
 def read_cached(key: str) -> bytes | None:
-    """What is stored under `key`, or None."""
+    """The bytes stored under `key`; None if there are none or they are damaged."""
     folder = _folder()
     if folder is None:
         return None
@@ -116,9 +116,9 @@ def _read(path: Path, largest: int, what: str) -> bytes:
     # Without O_NONBLOCK, opening a pipe would wait for a writer.
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            kind = "a folder" if stat.S_ISDIR(found.st_mode) else "no regular file"
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            kind = "a folder" if stat.S_ISDIR(status.st_mode) else "no regular file"
             raise Unreadable(path, f"it is {kind}")
         with open(handle, "rb", closefd=False) as file:
             data = file.read(largest + 1)
@@ -126,5 +126,5 @@ def _read(path: Path, largest: int, what: str) -> bytes:
         os.close(handle)
     if len(data) > largest:
         most = f"{what} has at most {largest / 1e6:g} MB"
-        raise Unreadable(path, f"it has {max(found.st_size, len(data)) / 1e6:,.1f} MB; {most}")
+        raise Unreadable(path, f"it has {max(status.st_size, len(data)) / 1e6:,.1f} MB; {most}")
     return data

@@ -17,9 +17,9 @@ else:
 
     class _LazyNumpy:
         def __getattr__(self, name: str) -> Any:
-            found = getattr(importlib.import_module("numpy"), name)
-            setattr(self, name, found)  # the next use does not call __getattr__
-            return found
+            member = getattr(importlib.import_module("numpy"), name)
+            setattr(self, name, member)  # the next use does not call __getattr__
+            return member
 
     np = _LazyNumpy()
     Array = Any

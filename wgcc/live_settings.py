@@ -53,7 +53,7 @@ def with_live_settings(source: Source, values: Mapping[str, float]) -> Source:
     for item in tree.items:
         if isinstance(item, ast.Const) and item.name.text in values:
             edits.append((item.span.start, item.span.end, _blank(item.span)))
-    return _edited(source, [*edits, *_setting_edits(tree, values, state_name)])
+    return _apply_edits(source, [*edits, *_setting_edits(tree, values, state_name)])
 
 
 def with_settings(source: Source, values: Mapping[str, float]) -> Source:
@@ -62,7 +62,7 @@ def with_settings(source: Source, values: Mapping[str, float]) -> Source:
     tree = parse(source, diagnostics)
     if diagnostics.errors:
         return source
-    return _edited(source, list(_setting_edits(tree, values, lambda name: repr(values[name]))))
+    return _apply_edits(source, list(_setting_edits(tree, values, lambda name: repr(values[name]))))
 
 
 def _setting_edits(
@@ -86,7 +86,7 @@ def _setting_edits(
             yield start, start, f" {setting} = {text_of(name)};"
 
 
-def _edited(source: Source, edits: list[Edit]) -> Source:
+def _apply_edits(source: Source, edits: list[Edit]) -> Source:
     text = source.text
     # From the end, so that earlier places stay where they are.
     for first, end, new in sorted(edits, reverse=True):

@@ -116,8 +116,8 @@ class _WgEstimator(BaseEstimator):  # type: ignore[misc]
         """The output of the entry `predict`, a row for each of x."""
         check_is_fitted(self)
         rows = validate_data(self, x, reset=False, dtype=np.float64)
-        (found,) = self.model_.predict(self._columns.apply(rows)).values()
-        return found.reshape(len(rows), -1)
+        (outputs,) = self.model_.predict(self._columns.apply(rows)).values()
+        return outputs.reshape(len(rows), -1)
 
 
 class WgClassifier(ClassifierMixin, _WgEstimator):  # type: ignore[misc]

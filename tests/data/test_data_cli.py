@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from PIL import Image
 
 import wgcc_runtime
-from wgcc.bundle.content import described
+from wgcc.bundle.content import form_of_plan
 from wgcc.bundle.folder import write_files
 from wgcc.cli.group import cli
 from wgcc.compiler import compile_file
@@ -364,7 +364,7 @@ def test_the_starter_for_text_has_its_letters(
     assert wgcc("new", "mine", "-t", "text").exit_code == 0
     assert "the id of a character is its place there" in Path("mine/README.md").read_text()
     compiled = compile_file(tmp_path / "mine" / "model.wg", twin=False)
-    data = wgcc_runtime.read_data("mine/book.txt", described(compiled.planned.plan))
+    data = wgcc_runtime.read_data("mine/book.txt", form_of_plan(compiled.planned.plan))
     assert (data.rows, data.arrays["letters"].shape[1]) == (444, 65)
     assert data.arrays["letters"].dtype == np.uint8
 

@@ -194,7 +194,7 @@ def _metadata(files: Mapping[str, bytes]) -> dict[str, str]:
     return metadata if isinstance(metadata, dict) else {}
 
 
-def described(plan: Plan, tokenizer: str | None = None) -> dict[str, Any]:
+def form_of_plan(plan: Plan, tokenizer: str | None = None) -> dict[str, Any]:
     """A plan as reading data knows models: see `wgcc_runtime/data/form.py`.
 
     `tokenizer` is the text of the bundle's file of tokens, if it has one.
@@ -230,7 +230,7 @@ def _entry(entry: Plan, tensors: Plan) -> dict[str, Any]:
     }
 
 
-def labelled(
+def with_labels(
     preparation: Preparation | None,
     target: str | None,
     labels: Sequence[str],

@@ -34,8 +34,8 @@ def read_files(folder: Path) -> dict[str, bytes]:
 
     read = open_bundle(folder)
     plan = json.loads(read("plan.json", MOST_FILE_BYTES) or b"{}")
-    found = {name: read(name, MOST_FILE_BYTES) for name in own_names(plan)}
-    return {name: data for name, data in found.items() if data is not None}
+    contents = {name: read(name, MOST_FILE_BYTES) for name in own_names(plan)}
+    return {name: data for name, data in contents.items() if data is not None}
 
 
 def own_names(plan: Plan) -> list[str]:
@@ -94,10 +94,10 @@ def with_profile(
 
 def _used_kernels(plan: Plan) -> list[int]:
     """Numbers of the kernels that some dispatch of some profile runs, in ascending order."""
-    found = {d["kernel"] for entry in plan["entries"].values() for d in all_dispatches(entry)}
+    numbers = {d["kernel"] for entry in plan["entries"].values() for d in all_dispatches(entry)}
     for profile in plan["profiles"].values():
-        found |= {item["kernel"] for items in profile.values() for item in items}
-    return sorted(found)
+        numbers |= {item["kernel"] for items in profile.values() for item in items}
+    return sorted(numbers)
 
 
 def _renumber(profiles: Mapping[str, Any], numbers: Mapping[int, Any]) -> Plan:
@@ -177,7 +177,7 @@ def keep_kernels(
     small = {name: content for name, content in files.items() if isinstance(content, bytes)}
     small |= {name: text.encode("utf-8") for name, text in texts.items()}
     sizes = {name: len(content) for name, content in large.items()}
-    return {**renewed(with_edits(plan, texts), small, sizes), **large}, [*texts]
+    return {**rebuild_files(with_edits(plan, texts), small, sizes), **large}, [*texts]
 
 
 def accept(folder: Path) -> tuple[dict[str, bytes], list[str]]:
@@ -187,7 +187,7 @@ def accept(folder: Path) -> tuple[dict[str, bytes], list[str]]:
     if KEY in plan and plan[KEY] != plan_digest(plan):
         new[EDITED] = {PLAN: plan[KEY], **new.get(EDITED, {})}
     _check(new)
-    return renewed(new, read_files(folder)), [*new.get(EDITED, {})]
+    return rebuild_files(new, read_files(folder)), [*new.get(EDITED, {})]
 
 
 def with_edits(plan: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
@@ -214,7 +214,7 @@ def forms_of(kernel: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(f"{folder}/{kernel['file']}", key) for folder, key in FORMS if key in kernel]
 
 
-def renewed(
+def rebuild_files(
     plan: Mapping[str, Any], files: Mapping[str, bytes], large: Mapping[str, int] | None = None
 ) -> dict[str, bytes]:
     """All files of a bundle, those for the web included, for another plan.

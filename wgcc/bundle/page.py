@@ -175,17 +175,17 @@ def page_html(plan: Plan, files: Files, large: Sizes, seal: str) -> str:
 def served_files(plan: Plan, files: Files) -> dict[str, str]:
     """The same page without inline scripts and styles: served.html, its script and its style."""
     html = data_dir("runtime_js") / "page" / "index.html"
-    found = {}
+    linked_files = {}
 
-    def linked(match: re.Match[str]) -> str:
+    def link(match: re.Match[str]) -> str:
         if match[1].endswith(".css"):
-            found["wgcc/page.css"] = _style(html, match[1])
+            linked_files["wgcc/page.css"] = _style(html, match[1])
             return '<link rel="stylesheet" href="wgcc/page.css">'
         script = page_files(html.parent, match[1], True)[PAGE]
-        found[PAGE] = fill(script, **_served_values(plan, files))
+        linked_files[PAGE] = fill(script, **_served_values(plan, files))
         return f'<script type="module" src="{PAGE}"></script>'
 
-    return {"served.html": _INLINE.sub(linked, _with_title(html, plan, files)), **found}
+    return {"served.html": _INLINE.sub(link, _with_title(html, plan, files)), **linked_files}
 
 
 def _served_values(plan: Plan, files: Files) -> dict[str, str]:
@@ -210,7 +210,7 @@ def build_page(
     beside the page.
     """
 
-    def inlined(match: re.Match[str]) -> str:
+    def inline(match: re.Match[str]) -> str:
         if match[1].endswith(".css"):
             return f"<style>\n{_style(html, match[1])}</style>"
         runtime = dict(page_files(html.parent, match[1], False))
@@ -219,7 +219,7 @@ def build_page(
         text = "\n".join([_runtime_objects(without_tokens(runtime, files)), page, ""])
         return f'<script type="module">\n{_safe(text)}</script>'
 
-    return _INLINE.sub(inlined, _with_title(html, plan, files))
+    return _INLINE.sub(inline, _with_title(html, plan, files))
 
 
 def _with_title(html: Path, plan: Plan, files: Files) -> str:

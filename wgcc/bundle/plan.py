@@ -172,28 +172,28 @@ def _sha256(text: str) -> str:
 def _tensors(
     program: Program, ports: Mapping[str, Ports], schedule: Schedule, buffers: dict[str, int]
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    records: dict[str, Any] = {}
     for role, tensors in (("param", program.params), ("state", program.state)):
         for name, tensor in tensors.items():
             record = _tensor(tensor.type, schedule.tensors[name], role, buffers)
-            found[name] = {**record, "trainable": tensor.trainable, "init": _init(tensor)}
+            records[name] = {**record, "trainable": tensor.trainable, "init": _init(tensor)}
     for name, (constant, place) in schedule.constants.items():
-        found[name] = _tensor(constant.value.type, place, "constant", buffers)
+        records[name] = _tensor(constant.value.type, place, "constant", buffers)
     for name, entry in schedule.entries.items():
         graph, keys = program.entries[name], ports[name]
         for value in graph.inputs:
             place = entry.inputs[value.name]
             record = _tensor(value.type, place, "input", buffers)
             any_float = {"any_float": True} if value.name in graph.entry.any_floats else {}
-            found[keys.inputs[value.name]] = {**record, **any_float}
+            records[keys.inputs[value.name]] = {**record, **any_float}
         for output, value in graph.outputs.items():
             place = entry.outputs[output]
-            found[keys.outputs[output]] = _tensor(value.type, place, "output", buffers)
+            records[keys.outputs[output]] = _tensor(value.type, place, "output", buffers)
         if entry.guard:
-            found[keys.flag] = _tensor(FLAG_TYPE, FLAG, "output", buffers)
+            records[keys.flag] = _tensor(FLAG_TYPE, FLAG, "output", buffers)
         if entry.range_flag:
-            found[keys.range_flag] = _tensor(FLAG_TYPE, entry.range_flag, "output", buffers)
-    return found
+            records[keys.range_flag] = _tensor(FLAG_TYPE, entry.range_flag, "output", buffers)
+    return records
 
 
 def _tensor(type_: TensorType, place: Place, role: str, buffers: dict[str, int]) -> Plan:
@@ -335,15 +335,15 @@ def _profile(profile: str, schedule: Schedule, numbers: Mapping[Any, int]) -> Pl
 
 
 def _optimizers(program: Program) -> Plan:
-    """For each optimizer the tensor that counts its steps, and the entries that use it."""
-    found: Plan = {}
+    """Names the tensor that counts the steps of each optimizer, and the entries that use it."""
+    optimizers: Plan = {}
     for name in program.state:
         state = optimizer_state(name)
         if state is not None and state.what == STEP:
             entries = [e for e, graph in program.entries.items() if name in graph.writes]
             kind = program.optimizers[state.optimizer]
-            found[state.optimizer] = {"kind": kind, "step": name, "entry": entries}
-    return found
+            optimizers[state.optimizer] = {"kind": kind, "step": name, "entry": entries}
+    return optimizers
 
 
 def _features(schedule: Schedule) -> list[str]:
@@ -378,14 +378,14 @@ _MEMORY = {
 
 
 def _memory(schedule: Schedule) -> Plan:
-    found = {
+    sizes = {
         name: sum(b.words * WORD for b in schedule.buffers if b.role in roles)
         for name, roles in _MEMORY.items()
     }
     copies = sum(b.words * WORD for b in schedule.buffers if b.role == COPIES)
-    found |= {COPIES: copies} if copies else {}
+    sizes |= {COPIES: copies} if copies else {}
     copied = schedule.copied_bytes
-    return {**found, "peak": sum(found.values()), **({"guard": copied} if copied else {})}
+    return {**sizes, "peak": sum(sizes.values()), **({"guard": copied} if copied else {})}
 
 
 def _twin(twin: Twin) -> Plan:

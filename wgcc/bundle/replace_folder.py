@@ -49,10 +49,10 @@ class Replacement:
         return (
             not self.kept
             and all(holds(self.folder, name, content) for name, content in self.files.items())
-            and not any(os.path.lexists(self.folder / name) for name in self.gone())
+            and not any(os.path.lexists(self.folder / name) for name in self.old_names())
         )
 
-    def gone(self) -> list[str]:
+    def old_names(self) -> list[str]:
         return [name for name in self.own if name not in self.files]
 
 
@@ -228,7 +228,7 @@ def _move_each(change: Replacement) -> None:
         (stage / JOURNAL).write_text(json.dumps([*new]), encoding="utf-8")
         flush(stage, [JOURNAL, *(f"{NEW}/{name}" for name in new)])
         # The plan is replaced last, so that a mixture of two bundles never looks like a bundle.
-        order = sorted([*change.gone(), *new], key="plan.json".__eq__)
+        order = sorted([*change.old_names(), *new], key="plan.json".__eq__)
         with held():
             try:
                 for name in order:
@@ -238,7 +238,7 @@ def _move_each(change: Replacement) -> None:
                 raise
             # A process that dies while it removes the stage has nothing to undo.
             _forget(stage)
-            _remove_empty(folder, change.gone())
+            _remove_empty(folder, change.old_names())
     finally:
         shutil.rmtree(stage, ignore_errors=True)
     sync_folder(folder)
@@ -288,7 +288,7 @@ def _move_back(source: Path, name: str, target: Path, new: str) -> None:
 
 
 def _forget(stage: Path) -> None:
-    """Without its list of new files, nothing of a stage is moved back."""
+    """Deletes the list of new files of a stage: nothing of it is moved back then."""
     with contextlib.suppress(OSError):
         (stage / JOURNAL).unlink()
 

@@ -157,7 +157,7 @@ def _only_used(program: Program, graph: Graph) -> Program:
 
 
 def _is_usable(array: Array, precision: str) -> bool:
-    """Not usable: an output that f32 cannot hold for random inputs (a log of a negative number).
+    """An output that f32 cannot hold for random inputs (a log of a negative number) is not usable.
 
     Neither is a choice among classes (an argmax) that rounding to f16 may change.
     """
@@ -206,7 +206,7 @@ def make_changes(session: Session, before: Mapping[str, Array], entry: str) -> d
     """Summarises how the calls so far have changed the tensors that the entry writes."""
     program = session.program
     written = {**session.params, **session.state}
-    names = [name for name in watched(program.entries[entry].writes) if name in before]
+    names = [name for name in names_to_compare(program.entries[entry].writes) if name in before]
     types = {**program.params, **program.state}
     names = [name for name in names if types[name].type.dtype in FLOATS]
     changes = {name: _wide(written[name]) - _wide(before[name]) for name in names}
@@ -230,7 +230,7 @@ _NORMALISING = ("exp_avg", "square_avg", "sum", "row_var", "variance", "momentum
 _EXCLUDED = ("exp_avg_sq", "max_exp_avg_sq", "acc_delta", STEP, CALLS, AVERAGE)
 
 
-def watched(written: Iterable[str]) -> list[str]:
+def names_to_compare(written: Iterable[str]) -> list[str]:
     """The written tensors to compare: averages of gradients, and those that were not normalised."""
     names = list(written)
     owned = [state for name in names if (state := optimizer_state(name)) is not None]

@@ -47,7 +47,7 @@ def web_files(plan: Plan, files: Files, large: Mapping[str, int] | None = None) 
     large = large or {}
     seal = seal_text(files)
     names, runtime = [*files, *large], shipped_files(files)
-    found = {
+    texts = {
         "index.js": _index(plan, files, names, seal),
         "kernels.js": _kernels(plan, files),
         "index.d.ts": declarations(plan),
@@ -57,7 +57,7 @@ def web_files(plan: Plan, files: Files, large: Mapping[str, int] | None = None) 
         "index.html": page_html(plan, files, large, seal),
         **served_files(plan, files),
     }
-    written = {name: text.encode("utf-8") for name, text in found.items()}
+    written = {name: text.encode("utf-8") for name, text in texts.items()}
     return {**written, OFFLINE: _offline({**files, **written}, large).encode("utf-8")}
 
 
@@ -150,8 +150,8 @@ def readme(plan: Plan, files: Mapping[str, bytes]) -> str:
 
 def _about(source: str) -> str:
     """The doc comment at the top of the model file."""
-    found = re.match(r"(?:\s*///[^\n]*\n)*", source)
-    lines = found[0].splitlines() if found else []
+    comment = re.match(r"(?:\s*///[^\n]*\n)*", source)
+    lines = comment[0].splitlines() if comment else []
     text = " ".join(line.strip().removeprefix("///").strip() for line in lines)
     return text.strip() or "A neural network."
 
@@ -274,7 +274,7 @@ def _shape(tensor: Mapping[str, Any], any_rows: bool = False) -> str:
 
 
 def _meta(plan: Plan) -> Iterable[str]:
-    def typed(keys: Mapping[str, str]) -> str:
+    def type_text(keys: Mapping[str, str]) -> str:
         fields = [
             f"readonly '{name}': {{ readonly dtype: '{plan['tensors'][key]['dtype']}'; "
             f"readonly shape: {_shape(plan['tensors'][key])} }}"
@@ -290,11 +290,11 @@ def _meta(plan: Plan) -> Iterable[str]:
     for entry, spec in plan["entries"].items():
         training = "true" if spec["training"] else "false"
         yield f"    readonly {entry}: {{ readonly training: {training};"
-        yield f"      readonly inputs: {typed(spec['inputs'])};"
-        yield f"      readonly outputs: {typed(spec['outputs'])} }};"
+        yield f"      readonly inputs: {type_text(spec['inputs'])};"
+        yield f"      readonly outputs: {type_text(spec['outputs'])} }};"
     yield "  };"
     params = {key: key for key, tensor in plan["tensors"].items() if tensor["role"] == "param"}
-    yield f"  readonly params: {typed(params)};"
+    yield f"  readonly params: {type_text(params)};"
     yield "  readonly memory: Readonly<Record<string, number>>;"
     yield "};\n"
 

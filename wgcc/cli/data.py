@@ -115,7 +115,7 @@ def _numbers(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, float]:
     """`("lr=0.1",)` → `{"lr": 0.1}`"""
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for value in values:
         name, _, text = (part.strip() for part in value.partition("="))
         try:
@@ -125,8 +125,8 @@ def _numbers(
         if not name or not math.isfinite(number):
             text = f"'{value}' does not have the form NAME=NUMBER, such as lr=0.1."
             raise click.BadParameter(text, ctx, param)
-        found[name] = int(number) if number.is_integer() else number
-    return found
+        numbers[name] = int(number) if number.is_integer() else number
+    return numbers
 
 
 _DECIMAL = ": give --decimal , or --decimal ."
@@ -147,11 +147,11 @@ def message_of(error: DataError) -> str:
     """The message of an error with advice for the command line."""
     if error.problem not in ADVICE:
         return error.message
-    words = pasted(error.values["numbers"]) if error.values.get("numbers") else "NAMES"
+    words = shell_word(error.values["numbers"]) if error.values.get("numbers") else "NAMES"
     return error.worded(ADVICE[error.problem].replace("{words}", words))
 
 
-def pasted(names: Sequence[str]) -> str:
+def shell_word(names: Sequence[str]) -> str:
     """`a,"b, c"` as one word of a command line, as `--columns` takes it: it can be pasted."""
     return shlex.quote(",".join(map(_field, names)))
 
@@ -202,15 +202,15 @@ def data_options(command: Command) -> Command:
 
 
 def say_reading(path: Path, data: Data, options: DataOptions) -> None:
-    """What was read, what was left out, and what may be a mistake."""
+    """Says what was read, what was left out, and what may be a mistake."""
     if data.preparation is None:
         return
     say(f"{path}: {plural(data.rows, 'row')}{_inputs(data)}")
     for note in data.notes:
         say(f"note: {note}")
-    for found in data.dropped:
-        rows = plural(found["count"], "row")
-        say(f"left out: {rows} with {found['reason']}, the first in line {found['first']}")
+    for omission in data.dropped:
+        rows = plural(omission["count"], "row")
+        say(f"left out: {rows} with {omission['reason']}, the first in line {omission['first']}")
     if data.needs_scaling and not options.scale:
         names = _listing([f"`{name}`" for name in data.needs_scaling])
         say(f"hint: --scale helps training: {names}: far from mean 0 and deviation 1")
@@ -219,12 +219,12 @@ def say_reading(path: Path, data: Data, options: DataOptions) -> None:
 def _inputs(data: Data) -> str:
     """`; x: length, width; y: species (setosa, virginica)`"""
     assert data.preparation is not None
-    found = ""
+    description = ""
     for name, spec in data.preparation["inputs"].items():
         columns = _listing(spec.get("columns", [])) or spec["kind"]
         classes = f" ({_listing(spec['classes'])})" if "classes" in spec else ""
-        found += f"; {name}: {columns}{classes}" if name in data.with_rows else ""
-    return found
+        description += f"; {name}: {columns}{classes}" if name in data.with_rows else ""
+    return description
 
 
 def _listing(names: list[str]) -> str:

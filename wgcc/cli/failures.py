@@ -81,8 +81,8 @@ def _report_together(error: click.ClickException) -> int:
         error.show()
         end_others(error.exit_code)
         return error.exit_code
-    found = processes.failures(own)
-    if all(other == found[0] for other in found):
+    errors = processes.failures(own)
+    if all(other == errors[0] for other in errors):
         if processes.rank == 0:
             error.show()
         return error.exit_code

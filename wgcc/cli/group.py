@@ -124,7 +124,7 @@ def _explain(error: Exception) -> int:
 
 
 def _is_runtime_error(error: Exception) -> bool:
-    """Without importing the runtime: if it raised something, it is loaded already."""
+    """Does not import the runtime: if it raised something, it is loaded already."""
     runtime = sys.modules.get("wgcc_runtime.errors")
     return runtime is not None and isinstance(error, runtime.WgccError)
 

@@ -46,13 +46,13 @@ def memory_size(ctx: click.Context, param: click.Parameter, value: str | None) -
     """`"64MB"` → 64,000,000; also B, kB, GB and KiB, MiB, GiB."""
     if value is None:
         return None
-    found = _MEMORY.fullmatch(value.strip())
-    if found is None or not float(found[1]):
+    match = _MEMORY.fullmatch(value.strip())
+    if match is None or not float(match[1]):
         text = f"'{value}' is not an amount of memory, such as 64MB or 1.5GiB."
         raise click.BadParameter(text, ctx, param)
-    unit = 1024 if found[3] else 1000
-    power = "kmg".index(found[2].lower()) + 1 if found[2] else 0
-    return int(float(found[1]) * unit**power)
+    unit = 1024 if match[3] else 1000
+    power = "kmg".index(match[2].lower()) + 1 if match[2] else 0
+    return int(float(match[1]) * unit**power)
 
 
 def programs_in(paths: Iterable[Path]) -> Iterator[Path]:

@@ -38,7 +38,7 @@ class Loading:
         self._said = 0.0
 
     def __call__(self, done: int, total: int) -> None:
-        """On a terminal a line that changes, elsewhere one for each tenth."""
+        """Shows a line that changes on a terminal, and a line for each tenth elsewhere."""
         if total < LARGE_BYTES or is_muted():
             return
         text = f"values: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB"

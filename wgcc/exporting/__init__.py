@@ -1,1 +1,1 @@
-"""What exporters to other formats share: entries as ops that these formats have."""
+"""The exporters share this package: it writes entries as ops that other formats have."""

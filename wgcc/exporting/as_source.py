@@ -49,7 +49,7 @@ def program_source(program: Program) -> str:
 class _Names:
     """Names of values as the language can write them: `fc.w` is `fc_w`."""
 
-    taken: set[str] = field(default_factory=lambda: set(_reserved()))
+    taken: set[str] = field(default_factory=lambda: set(_reserved_words()))
     known: dict[str, str] = field(default_factory=dict)
 
     def of(self, value: str) -> str:
@@ -67,13 +67,13 @@ class _Names:
         return _Names(set(self.taken), dict(self.known))
 
 
-def _reserved() -> frozenset[str]:
+def _reserved_words() -> frozenset[str]:
     return frozenset([*BUILTINS, *DTYPE_TABLE, "pi", "e", "inf", *grammar().keywords])
 
 
 def _word(text: str) -> str:
-    found = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")
-    return f"v{found}" if not found or found[0].isdigit() else found
+    word = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")
+    return f"v{word}" if not word or word[0].isdigit() else word
 
 
 def _member(tensor: Tensor, names: _Names) -> ast.Param | ast.State:
@@ -141,7 +141,7 @@ def _constant(node: Node, operands: list[ast.Expr]) -> ast.Expr:
     return _literal(np.asarray(OPS[node.op].reference(**node.attrs)), node.output)
 
 
-def _reduced(function: str) -> Rule:
+def _reduction(function: str) -> Rule:
     def rule(node: Node, operands: list[ast.Expr]) -> ast.Expr:
         axes = tuple(int(axis) for axis in node.attrs["axes"])
         if not axes:
@@ -151,13 +151,13 @@ def _reduced(function: str) -> Rule:
     return rule
 
 
-def _transposed(node: Node, operands: list[ast.Expr]) -> ast.Expr:
+def _transpose(node: Node, operands: list[ast.Expr]) -> ast.Expr:
     axes = [LETTERS[axis] for axis in range(len(node.inputs[0].shape))]
     after = [axes[axis] for axis in node.attrs["perm"]]
     return call("rearrange", operands[0], f"{' '.join(axes)} -> {' '.join(after)}")
 
 
-def _sliced(node: Node, operands: list[ast.Expr]) -> ast.Expr:
+def _slice(node: Node, operands: list[ast.Expr]) -> ast.Expr:
     items: list[Any] = []
     parts = zip(*(node.attrs[key] for key in ("starts", "sizes", "steps")), strict=True)
     for start, size, step in parts:
@@ -168,7 +168,7 @@ def _sliced(node: Node, operands: list[ast.Expr]) -> ast.Expr:
     return ast.Index(NOWHERE, operands[0], tuple(items)) if items else operands[0]
 
 
-def _padded(node: Node, operands: list[ast.Expr]) -> ast.Expr:
+def _pad(node: Node, operands: list[ast.Expr]) -> ast.Expr:
     tree, sizes = operands[0], node.inputs[0].shape
     places = zip(node.attrs["starts"], sizes, node.attrs["shape"], strict=True)
     for axis, (start, size, whole) in enumerate(places):
@@ -177,14 +177,14 @@ def _padded(node: Node, operands: list[ast.Expr]) -> ast.Expr:
     return tree
 
 
-def _flipped(node: Node, operands: list[ast.Expr]) -> ast.Expr:
+def _flip(node: Node, operands: list[ast.Expr]) -> ast.Expr:
     tree = operands[0]
     for axis in node.attrs["axes"]:
         tree = call("flip", tree, axis=int(axis))
     return tree
 
 
-def _called(function: str, *keys: str) -> Rule:
+def _call_with_attrs(function: str, *keys: str) -> Rule:
     """A function of the operands and of some attributes, by their own names."""
 
     def rule(node: Node, operands: list[ast.Expr]) -> ast.Expr:
@@ -193,7 +193,7 @@ def _called(function: str, *keys: str) -> Rule:
     return rule
 
 
-def _normed(function: str) -> Rule:
+def _norm(function: str) -> Rule:
     return lambda node, operands: call(function, *operands, eps=float(node.attrs["eps"]))
 
 
@@ -204,7 +204,7 @@ def _attention(node: Node, operands: list[ast.Expr]) -> ast.Expr:
                 scale=float(attrs["scale"]))  # fmt: skip
 
 
-def _convolved(node: Node, operands: list[ast.Expr]) -> ast.Expr:
+def _convolution(node: Node, operands: list[ast.Expr]) -> ast.Expr:
     attrs, rank = node.attrs, len(node.inputs[0].shape) - 2
     sizes = {key: tuple(map(int, attrs[key])) for key in ("stride", "pad", "dilation")}
     options = {key: held if rank > 1 else held[0] for key, held in sizes.items()}
@@ -225,7 +225,7 @@ def _is_plain_attention(node: Node) -> bool:
     return offset is None and node.attrs["window"] is None
 
 
-def _shaped(function: str) -> Rule:
+def _call_with_shape(function: str) -> Rule:
     return lambda node, operands: call(function, operands[0], [int(n) for n in node.output.shape])
 
 
@@ -256,29 +256,29 @@ PLAIN: Mapping[str, Callable[[Node], bool]] = {
 
 RULES: Mapping[str, Rule] = {
     **{op: _template(forms.language) for op, forms in EXPRESSIONS.items() if forms.language},
-    **{op: _called(forms.language, "axis") for op, forms in ALONG.items()},
-    **{op: _reduced(forms.language) for op, forms in REDUCTIONS.items()},
-    "roll": _called("roll", "shift", "axis"),
+    **{op: _call_with_attrs(forms.language, "axis") for op, forms in ALONG.items()},
+    **{op: _reduction(forms.language) for op, forms in REDUCTIONS.items()},
+    "roll": _call_with_attrs("roll", "shift", "axis"),
     "argsort": lambda node, operands: call(
         "argsort",
         *operands,
         axis=int(node.attrs["axis"]),
         descending=bool(node.attrs.get("descending")) or None,
     ),
-    "layer_norm": _normed("layer_norm"),
-    "rms_norm": _normed("rms_norm"),
+    "layer_norm": _norm("layer_norm"),
+    "rms_norm": _norm("rms_norm"),
     "attention": _attention,
-    "conv": _convolved,
+    "conv": _convolution,
     "cast": _cast,
     "const": _constant,
     "literal": _constant,
     "iota": _constant,
-    "broadcast": _shaped("expand"),
-    "reshape": _shaped("reshape"),
-    "transpose": _transposed,
-    "slice": _sliced,
-    "unslice": _padded,
-    "flip": _flipped,
+    "broadcast": _call_with_shape("expand"),
+    "reshape": _call_with_shape("reshape"),
+    "transpose": _transpose,
+    "slice": _slice,
+    "unslice": _pad,
+    "flip": _flip,
     "concat": lambda node, operands: call("concat", operands, axis=int(node.attrs["axis"])),
     "take_along": lambda node, operands: call(
         "take_along_axis", *operands, axis=int(node.attrs["axis"])

@@ -81,9 +81,9 @@ def running_argmax(b: Builder, node: Node) -> Sequence[Value]:
 
     def round_(index: Term, before: list[Term], slices: list[Term]) -> list[Term]:
         best, place = before
-        found = slices[0].apply("ge", best).apply("logical_or", slices[0].apply("ne", slices[0]))
+        wins = slices[0].apply("ge", best).apply("logical_or", slices[0].apply("ne", slices[0]))
         here = index.cast("i32").broadcast(place.shape)
-        return [found.apply("where", slices[0], best), found.apply("where", here, place)]
+        return [wins.apply("where", slices[0], best), wins.apply("where", here, place)]
 
     first = x.apply("slice", starts=(0,) * len(x.shape), sizes=(1, *x.shape[1:]),
                     steps=(1,) * len(x.shape)).reshape(x.shape[1:])  # fmt: skip
@@ -95,7 +95,7 @@ Round: TypeAlias = Callable[[Term, list[Term], list[Term]], list[Term]]
 
 
 def _loop(round_: Round, inits: list[Term], xs: list[Term], reverse: bool = False) -> list[Term]:
-    """What the state is after every round, stacked."""
+    """Runs the rounds as a loop and returns the states after every round, stacked."""
     b = inits[0].b
     inner = b.inner()
     states = [Value(b.fresh("state"), init.value.type) for init in inits]
@@ -110,8 +110,8 @@ def _loop(round_: Round, inits: list[Term], xs: list[Term], reverse: bool = Fals
     )  # fmt: skip
     given = [term.value for term in (*inits, *xs)]
     rounds = xs[0].shape[0]
-    found = b.apply_many("repeat", *given, body=body, rounds=rounds, reverse=reverse)
-    return [Term(b, value) for value in found[len(inits) :]]
+    outputs = b.apply_many("repeat", *given, body=body, rounds=rounds, reverse=reverse)
+    return [Term(b, value) for value in outputs[len(inits) :]]
 
 
 def selective_scan(b: Builder, node: Node) -> Sequence[Value]:
@@ -250,8 +250,8 @@ def window_places(node: Node) -> Iterator[tuple[int, int, Array]]:
         size = shape[axis], shape[kernel]
         numbers = np.arange(1, size[0] * size[1] + 1).reshape(1, *size, 1)
         own = {key: (values[place],) for key, values in node.attrs.items()}
-        found = np.asarray(OPS[node.op].reference(numbers, **own))
-        yield axis, kernel, found.reshape(found.shape[1:3])
+        elements = np.asarray(OPS[node.op].reference(numbers, **own))
+        yield axis, kernel, elements.reshape(elements.shape[1:3])
 
 
 def written_out(graph: Graph, has_rule: Callable[[Node], bool]) -> Graph:

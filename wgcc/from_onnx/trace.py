@@ -29,7 +29,7 @@ from wgcc.from_onnx.values import (
     Writer,
     plain_order,
 )
-from wgcc.importing.onnx_weights import repeated_vectors, stored
+from wgcc.importing.onnx_weights import repeated_vectors, stored_weights
 from wgcc.lazy_numpy import Array, np
 
 # A small file can ask for any amount of work, by loops in loops and functions of functions.
@@ -289,7 +289,7 @@ def trace(
     uses = count_uses(graph.node, [port.name for port in graph.output])
     untied = repeated_vectors(model, constants)
     shared = {name for name in constants if uses[name] > 1} - untied
-    kinds = stored(graph, constants)
+    kinds = stored_weights(graph, constants)
     writer = Writer(traced, shared, keeps_batch_norm=keeps_batch_norm, stored=kinds)
     scopes = scopes_of(graph.node)
     tracer = Tracer(Environment(model), writer, uses, scopes=scopes, untied=untied, rows=rows)

@@ -101,7 +101,7 @@ class _Reader:
     def folder(self, group: Any, place: str, depth: int) -> Folder:
         if depth > _DEEPEST:
             raise WgError(f"{self._path}: groups are nested more than {_DEEPEST} deep")
-        found = Folder(_text(group.attrs.get("name")))
+        folder = Folder(_text(group.attrs.get("name")))
         for key in group:
             self._count += 1
             if self._count > _MOST:
@@ -109,10 +109,10 @@ class _Reader:
             inner = f"{place}/{key}".lstrip("/")
             item = self._item(group, key, inner)
             if isinstance(item, self._h5py.Group):
-                found.folders[key] = self.folder(item, inner, depth + 1)
+                folder.folders[key] = self.folder(item, inner, depth + 1)
             elif item.dtype.kind in "fiub":
-                found.arrays[key] = self._array(item, inner)
-        return found
+                folder.arrays[key] = self._array(item, inner)
+        return folder
 
     def _item(self, group: Any, key: str, place: str) -> Any:
         if not isinstance(group.get(key, getlink=True), self._h5py.HardLink):
@@ -182,7 +182,7 @@ def attention_paths(layers: Iterable[Layer]) -> set[tuple[str, ...]]:
         has_heads = kernel is not None and kernel.ndim == 3 and (bias is None or bias.ndim == 2)
         if layer.path and has_heads:
             parts.setdefault(layer.path[:-1], set()).add(layer.path[-1].removesuffix("_dense"))
-    return {path for path, found in parts.items() if found >= {"query", "key", "value"}}
+    return {path for path, names in parts.items() if names >= {"query", "key", "value"}}
 
 
 def layer_tensors(layer: Layer, is_in_attention: bool = False) -> Tensors:
@@ -248,17 +248,17 @@ def _recurrent(layer: Layer) -> Tensors:
     name = ".".join(inner) or "model"
     _check_recurrent(name, layer.arrays)
     units, width = layer.arrays["recurrent_kernel"].shape
-    found = Tensors()
-    found.arrays[f"{name}.kernel_ih{end}"] = layer.arrays["kernel"]
-    found.arrays[f"{name}.kernel_hh{end}"] = layer.arrays["recurrent_kernel"]
+    tensors = Tensors()
+    tensors.arrays[f"{name}.kernel_ih{end}"] = layer.arrays["kernel"]
+    tensors.arrays[f"{name}.kernel_hh{end}"] = layer.arrays["recurrent_kernel"]
     if (bias := layer.arrays.get("bias")) is not None:
         both = bias if bias.ndim == 2 else np.stack([bias, np.zeros_like(bias)])
-        found.arrays[f"{name}.bias_ih{end}"], found.arrays[f"{name}.bias_hh{end}"] = both
+        tensors.arrays[f"{name}.bias_ih{end}"], tensors.arrays[f"{name}.bias_hh{end}"] = both
         if width == 3 * units and bias.ndim == 1:
-            found.notes.append(before_product(name, "reset_after=False"))
+            tensors.notes.append(before_product(name, "reset_after=False"))
     if order := GATES.get(width // units):
-        found.gates = dict.fromkeys(found.arrays, order)
-    return found
+        tensors.gates = dict.fromkeys(tensors.arrays, order)
+    return tensors
 
 
 # State of Keras that no model needs.
@@ -281,13 +281,13 @@ def read_keras(path: Path) -> FileWeights:
     notes: dict[str, None] = {}
     attention = attention_paths(layers)
     for layer in layers:
-        found = layer_tensors(layer, layer.path[:-1] in attention)
-        for name in found.arrays:
+        tensors = layer_tensors(layer, layer.path[:-1] in attention)
+        for name in tensors.arrays:
             if name in arrays:
                 raise WgError(f"{path}: two tensors are {name}")
-        arrays |= found.arrays
-        gates |= found.gates
-        notes |= dict.fromkeys(found.notes)
+        arrays |= tensors.arrays
+        gates |= tensors.gates
+        notes |= dict.fromkeys(tensors.notes)
     if not arrays:
         raise WgError(f"{path} holds no weights of Keras")
     return FileWeights(arrays, Origin(keras=True, gates=gates, notes=tuple(notes)))

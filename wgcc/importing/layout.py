@@ -96,8 +96,8 @@ class Layouts:
         orders, use = _orders(question), question.use
         own = [order for order in orders if list(order) == sorted(order)]
         as_keras = self._origin.keras or question.source in self._origin.inputs_first
-        if as_keras and len(found := _as_keras(question, orders)) == 1:
-            return _layout(question, found)
+        if as_keras and len(keras_orders := _as_keras(question, orders)) == 1:
+            return _layout(question, keras_orders)
         if own and (self._origin.own or len(own[0]) < 2 or use.operation in (PLAIN, LOOKUP)):
             return _layout(question, own)
         if use.operation in (PLAIN, LOOKUP) or use.both_ways or STACK in use.axes:
@@ -215,20 +215,20 @@ def _transposed_convolution(question: Question, orders: list[Order]) -> tuple[Tr
     """[inputs, outputs, kernel …]; the kernel is flipped unless the model reorders it."""
     each_alone = INPUT not in _wanted_roles(question)
     stored = _torch(question, (OUTPUT if each_alone else INPUT, OUTPUT))
-    found = _matching(question, orders, stored, {})
+    fitting_orders = _matching(question, orders, stored, {})
     flipped = question.use.direct
-    return tuple(Transform(_axes(question, order), flipped=flipped) for order in found)
+    return tuple(Transform(_axes(question, order), flipped=flipped) for order in fitting_orders)
 
 
 def _unusual(question: Question, orders: list[Order]) -> Layout:
     """The shape fits, but neither as PyTorch stores such a tensor nor as the model uses it."""
-    found = _transposed_convolution(question, orders)
-    if question.use.operation != CONVOLUTION or not found:
+    ways = _transposed_convolution(question, orders)
+    if question.use.operation != CONVOLUTION or not ways:
         return _layout(question, orders, assumed="stored in an order that PyTorch does not use")
-    if question.use.direct and len(found) == 1:
-        return Layout(found, assumed="of a transposed convolution (ConvTranspose), to be flipped")
-    flipped = tuple(replace(way, flipped=not way.flipped) for way in found)
-    return Layout((*found, *flipped), reason="of a transposed convolution, flipped or not")
+    if question.use.direct and len(ways) == 1:
+        return Layout(ways, assumed="of a transposed convolution (ConvTranspose), to be flipped")
+    flipped = tuple(replace(way, flipped=not way.flipped) for way in ways)
+    return Layout((*ways, *flipped), reason="of a transposed convolution, flipped or not")
 
 
 def _layout(

@@ -63,10 +63,10 @@ def read_llama2c(path: Path) -> FileWeights:
     header = _header(path)
     tensors = [*_layout(header)]
     size = header.start + sum(_bytes(header, name, shape) for name, shape in tensors)
-    if (found := path.stat().st_size) != size:
+    if (actual_size := path.stat().st_size) != size:
         raise WgError(
             f"{path} is no file of llama2.c, or it is damaged: after its header it would have "
-            f"{size} bytes, and it has {found}"
+            f"{size} bytes, and it has {actual_size}"
         )
     arrays, data, place = {}, path.read_bytes(), header.start
     for name, shape in tensors:
@@ -186,5 +186,5 @@ def _array(header: Header, data: bytes, place: int, name: str, shape: Shape) -> 
     groups = count // header.group
     numbers = np.frombuffer(data, "i1", count, place).reshape(groups, -1)
     scales = np.frombuffer(data, "<f4", groups, place + count)
-    found: Array = (numbers.astype("f4") * scales[:, None]).reshape(shape)
-    return found
+    weights: Array = (numbers.astype("f4") * scales[:, None]).reshape(shape)
+    return weights

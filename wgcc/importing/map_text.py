@@ -45,9 +45,9 @@ def map_text(proposal: Proposal, targets: Mapping[str, Shape], sources: Mapping[
 def read_map(
     text: str, file: str, targets: Iterable[str], sources: Iterable[str]
 ) -> dict[str, tuple[str, Transform] | None]:
-    """For every parameter that the text names: its tensor and how to change it, or None."""
+    """Maps each parameter that the text names to its tensor and how to change it, or to None."""
     known, there = list(targets), list(sources)
-    found: dict[str, tuple[str, Transform] | None] = {}
+    rules: dict[str, tuple[str, Transform] | None] = {}
     for number, line in enumerate(text.splitlines(), 1):
         line, where = line.partition("#")[0].strip(), f"{file}:{number}"
         if not line:
@@ -58,15 +58,15 @@ def read_map(
             raise WgError(f"{where}: there is no tensor after `<-`")
         for target, parts in _matching(left, known, where):
             if UNKNOWN in (source, changes):
-                found.pop(target, None)
+                rules.pop(target, None)
             elif not arrow:
-                found[target] = None
+                rules[target] = None
             else:
                 name = _fill(source, parts, where)
                 if name not in there:
                     raise WgError(f"{where}: the file has no tensor {name}{near(name, there)}")
-                found[target] = name, read_transform(changes, where)
-    return found
+                rules[target] = name, read_transform(changes, where)
+    return rules
 
 
 def _pair_row(
@@ -114,10 +114,10 @@ def listing(names: list[str]) -> str:
 def _matching(pattern: str, names: list[str], where: str) -> list[tuple[str, list[str]]]:
     """Every parameter that matches a pattern, with what each `*` stands for."""
     regex = re.compile(re.escape(pattern).replace(r"\*", "([^.]+)"))
-    found = [(name, list(m.groups())) for name in names if (m := regex.fullmatch(name))]
-    if not found:
+    matches = [(name, list(m.groups())) for name in names if (m := regex.fullmatch(name))]
+    if not matches:
         raise WgError(f"{where}: the model has no parameter {pattern}{near(pattern, names)}")
-    return found
+    return matches
 
 
 def _fill(pattern: str, parts: list[str], where: str) -> str:

@@ -79,25 +79,25 @@ def _quote(name: str) -> str:
 def read_toml_map(
     text: str, file: str, targets: Mapping[str, Shape], sources: Mapping[str, Shape]
 ) -> ReadMap:
-    found, explicit = ReadMap(), set[str]()
+    toml_map, explicit = ReadMap(), set[str]()
     for key, value in _parse(text, file).items():
         where = f"{file}:{_line(text, key)}"
         if key == _KEEP and _is_list_of(value, str):
-            found.rules |= {name: None for name in _kept_names(value, where, targets)}
+            toml_map.rules |= {name: None for name in _kept_names(value, where, targets)}
             continue
         rules = read_rules(value, where)
         matches = _matching(key, sources)
         if not matches:
             text_near = near(key, sources)
-            found.notes.append(f"{where}: no tensor of the file is {key}{text_near}: not used")
+            toml_map.notes.append(f"{where}: no tensor of the file is {key}{text_near}: not used")
         for rule in rules:
             for target, choice in _fill(rule, matches, where, targets, sources):
-                _add(found, explicit, target, choice, "*" not in key, where)
-    return found
+                _add(toml_map, explicit, target, choice, "*" not in key, where)
+    return toml_map
 
 
 def _add(
-    found: ReadMap,
+    toml_map: ReadMap,
     explicit: set[str],
     target: str,
     choice: tuple[str, Transform],
@@ -105,10 +105,10 @@ def _add(
     where: str,
 ) -> None:
     """A rule without `*` is stronger than one with it."""
-    if target in found.rules and (target in explicit) == is_explicit:
+    if target in toml_map.rules and (target in explicit) == is_explicit:
         raise WgError(f"{where}: two rules fill {target}")
-    if is_explicit or target not in found.rules:
-        found.rules[target] = choice
+    if is_explicit or target not in toml_map.rules:
+        toml_map.rules[target] = choice
     if is_explicit:
         explicit.add(target)
 
@@ -152,10 +152,10 @@ def _with_parts(pattern: str, parts: list[str], where: str) -> str:
 
 def _kept_names(names: list[str], where: str, targets: Mapping[str, Shape]) -> Iterator[str]:
     for pattern in names:
-        found = [name for name, _ in _matching(pattern, targets)]
-        if not found:
+        matches = [name for name, _ in _matching(pattern, targets)]
+        if not matches:
             raise WgError(f"{where}: the model has no parameter {pattern}{near(pattern, targets)}")
-        yield from found
+        yield from matches
 
 
 def _is_list_of(value: Any, kind: type) -> bool:
@@ -170,8 +170,8 @@ def _parse(text: str, file: str) -> dict[str, Any]:
             f"{file}: maps in TOML need Python 3.11; others are written as text"
         ) from None
     try:
-        found: dict[str, Any] = reader.loads(text)
-        return found
+        table: dict[str, Any] = reader.loads(text)
+        return table
     except (ValueError, RecursionError) as error:
         reason = re.match(r"(.*) \(at line (\d+), column (\d+)\)", str(error))
         place = f"{file}:{reason[2]}:{reason[3]}: {reason[1]}" if reason else f"{file}: {error}"
@@ -218,7 +218,7 @@ class Rule:
         return pieces
 
     def _range(self, source: Shape) -> tuple[int, int]:
-        """What is split: the rows or columns that the rule takes, or all of them."""
+        """The rows or columns that are split: those that the rule takes, or all of them."""
         size = source[self.split] if self.split is not None and self.split < len(source) else 0
         first, stop = (self.change.columns if self.split else self.change.rows) or (0, size)
         return (first, stop) if stop <= size else (0, 0)
@@ -262,10 +262,10 @@ def _transform(table: dict[str, Any], where: str) -> Transform:
         axes = TRANSPOSED
     ranges = {}
     for key in ("rows", "columns"):
-        if found := _numbers(table, key, where):
-            if len(found) != 2:
+        if bounds := _numbers(table, key, where):
+            if len(bounds) != 2:
                 raise WgError(f"{where}: `{key}` must be [first, end]")
-            ranges[key] = found[0], found[1]
+            ranges[key] = bounds[0], bounds[1]
     gates, rope = table.get("gates", ""), table.get("rope", 0)
     if not isinstance(gates, str) or isinstance(rope, bool) or not isinstance(rope, int):
         raise WgError(f'{where}: write gates = "zrn" or rope = 8')

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from wgcc.importing.names import NUMBER, STATISTICS, WEIGHT, Module, Numbers, numbered
+from wgcc.importing.names import NUMBER, STATISTICS, WEIGHT, Module, Numbers, without_numbers
 
 NAME, SHAPE, ORDER = "name", "shape", "order"
 # Two similarities that differ by less than this decide nothing.
@@ -72,8 +72,8 @@ class Matching:
 
     def _by_similar_names(self) -> None:
         """Repeatedly takes the pairs that are more similar to each other than to any others."""
-        while found := list(_closest(self._free_likeness())):
-            for module, other in found:
+        while new_pairs := list(_closest(self._free_likeness())):
+            for module, other in new_pairs:
                 self.pairs[module] = other, NAME if _relation(module, other) else SHAPE
 
     def _free_likeness(self) -> Likeness:
@@ -139,7 +139,7 @@ class Matching:
 
 def _is_list(side: Sequence[Module]) -> bool:
     """Do their names differ by numbers only?"""
-    names = {numbered(module.main.tensor) for module in side}
+    names = {without_numbers(module.main.tensor) for module in side}
     return len(names) == 1 and len({module.numbers for module in side}) == len(side)
 
 
@@ -185,7 +185,7 @@ def fits(module: Module, other: Module) -> bool:
     if module.is_norm_of_batches != other.is_norm_of_batches:
         return False
     return bool(other.like(module.main)) and all(
-        any(part.sizes == found.sizes for found in others)
+        any(part.sizes == candidate.sizes for candidate in others)
         for part in module.parts
         if (others := other.like(part))
     )
@@ -260,17 +260,19 @@ class Numberings:
 
     def candidates(self, module: Module) -> Iterable[Module]:
         """All of theirs that the numbers allow; `fc` might be `fc1` or `fc2`."""
-        found: dict[Module, None] = {}
+        others: dict[Module, None] = {}
         for way in _READINGS:
-            found |= dict.fromkeys(self._places.get((way, self._ours.read(module, way)), ()))
-        some = [other for other in found if self.same(module, other)]
+            others |= dict.fromkeys(self._places.get((way, self._ours.read(module, way)), ()))
+        some = [other for other in others if self.same(module, other)]
         return dict.fromkeys([*some, *(() if module.numbers else self._in_no_list)])
 
 
 def _readings(module: Module, values: dict[tuple[str, ...], set[int]]) -> tuple[Numbers, ...]:
     sets = [values[start] for start, _ in _starts(module)]
-    counted = tuple(n - _from_one(found) for n, found in zip(module.numbers, sets, strict=True))
-    varying = [at for at, found in enumerate(sets) if len(found) > 1]
+    counted = tuple(
+        n - _from_one(seen_numbers) for n, seen_numbers in zip(module.numbers, sets, strict=True)
+    )
+    varying = [at for at, seen_numbers in enumerate(sets) if len(seen_numbers) > 1]
     shortened = (tuple(numbers[at] for at in varying) for numbers in (module.numbers, counted))
     return module.numbers, counted, *shortened
 

@@ -101,7 +101,7 @@ class Name:
 
 
 def read_name(name: str, shape: Shape) -> Name:
-    """Where the name does not show whether it is a weight or a bias, the shape does."""
+    """The shape decides between weight and bias if the name does not show which it is."""
     words, kind = _read(name)
     axes = len(without_ones(shape))
     if kind == BIAS and axes > 1:
@@ -123,7 +123,7 @@ def plain_words(name: str) -> list[str]:
     return re.findall(r"[a-z]+|[0-9]+", name.lower())
 
 
-def numbered(name: str) -> str:
+def without_numbers(name: str) -> str:
     """`net.10.weight` → `net.#.weight`"""
     return re.sub(r"[0-9]+", NUMBER, name)
 
@@ -157,19 +157,19 @@ def in_order(name: str) -> tuple[tuple[int, str], ...]:
 @lru_cache(maxsize=16384)
 def _read(name: str) -> tuple[tuple[str, ...], str]:
     """All words of a name that help to identify it, with numbers, and the kind."""
-    text = _spelt(name)
+    text = _normalise(name)
     module, _, leaf = text.rpartition(".")
     words, kind = _kind(plain_words(leaf))
     words = [*plain_words(module), *words]
-    found: list[str] = []
+    kept_words: list[str] = []
     for word in [word for word in words if word not in _EMPTY] or words[-1:]:
-        repeated = bool(found) and found[-1] == word and not word.isdigit()
+        repeated = bool(kept_words) and kept_words[-1] == word and not word.isdigit()
         if not repeated:
-            found.append(word[:9] if word.isdigit() else word)
-    return tuple(found), kind
+            kept_words.append(word[:9] if word.isdigit() else word)
+    return tuple(kept_words), kind
 
 
-def _spelt(name: str) -> str:
+def _normalise(name: str) -> str:
     """`layers.0.selfAttn.qProj.weight` → `block.0.attn.q.weight`"""
     text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
     text = re.sub(r"[^a-z0-9.]+", "_", text)
@@ -251,12 +251,12 @@ class Module:
 
 def modules(shapes: Mapping[str, Shape]) -> list[Module]:
     """All modules of a model or file, in order of their first tensors."""
-    found: dict[tuple[tuple[str, ...], Numbers], Module] = {}
+    by_name: dict[tuple[tuple[str, ...], Numbers], Module] = {}
     for tensor, shape in shapes.items():
         name = read_name(tensor, shape)
-        module = found.setdefault((name.words, name.numbers), Module(name.words, name.numbers))
+        module = by_name.setdefault((name.words, name.numbers), Module(name.words, name.numbers))
         module.parts.append(Part(tensor, shape, name.kind))
-    return [one for module in found.values() for one in _separate(module)]
+    return [one for module in by_name.values() for one in _separate(module)]
 
 
 def _separate(module: Module) -> list[Module]:

@@ -36,12 +36,12 @@ class StoredWeights:
     titles: dict[str, str] = field(default_factory=dict)
 
 
-def stored(graph: Any, names: Iterable[str]) -> StoredWeights:
-    said = {port.name: _said(port) for port in graph.value_info}
+def stored_weights(graph: Any, names: Iterable[str]) -> StoredWeights:
+    said = {port.name: _metadata(port) for port in graph.value_info}
     if not any(KIND in entries for entries in said.values()):
         return StoredWeights()
     weights = {name for name, entries in said.items() if entries.get(KIND) == "PARAMETER"}
-    weights.update(_PARAMETER.findall(_said(graph).get(SIGNATURE, "")))
+    weights.update(_PARAMETER.findall(_metadata(graph).get(SIGNATURE, "")))
     titles: dict[str, str] = {}
     for name in names:
         of = [item for item in _folded_names(said.get(name, {})) if item in weights]
@@ -78,17 +78,17 @@ def _inner_reads(node: Any) -> Iterator[str]:
                 yield from _inner_reads(inner)
 
 
-def _said(item: Any) -> dict[str, str]:
+def _metadata(item: Any) -> dict[str, str]:
     return {entry.key: entry.value for entry in item.metadata_props}
 
 
 def _folded_names(entries: dict[str, str]) -> list[str]:
     """The names that the exporter computed a tensor from; the file may say anything."""
     try:
-        found = ast.literal_eval(entries.get(FOLDED, "[]"))
+        names = ast.literal_eval(entries.get(FOLDED, "[]"))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return []
-    return [item for item in found if isinstance(item, str)] if isinstance(found, list) else []
+    return [item for item in names if isinstance(item, str)] if isinstance(names, list) else []
 
 
 # The gates that each operator has, as it stores them.
@@ -97,15 +97,15 @@ GATES = {"LSTM": "iofg", "GRU": "zrn", "RNN": ""}
 
 def named_weights(graph: Any, arrays: Mapping[str, Array]) -> FileWeights:
     """`graph`: the `GraphProto` that stores these arrays."""
-    found = dict(arrays)
+    weights = dict(arrays)
     gates: dict[str, str] = {}
     notes: list[str] = []
     layers: Counter[str] = Counter()
     matrices: set[str] = set()
-    titles = stored(graph, arrays).titles
+    titles = stored_weights(graph, arrays).titles
     for node in graph.node:
         if node.op_type == "MatMul" or (node.op_type, _attribute(node, "transB", 0)) == ("Gemm", 0):
-            matrices.add(_matrix(node, found, titles))
+            matrices.add(_matrix(node, weights, titles))
         kind = GATES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
         if kind is None or any(name not in arrays for name in node.input[1:3]):
             continue
@@ -116,22 +116,22 @@ def named_weights(graph: Any, arrays: Mapping[str, Array]) -> FileWeights:
         if node.op_type == "GRU" and not _attribute(node, "linear_before_reset", 0):
             notes.append(before_product(module, "linear_before_reset = 0"))
         for name in node.input[1:4]:
-            found.pop(name, None)
-        found |= parts
+            weights.pop(name, None)
+        weights |= parts
     return FileWeights(
-        found, Origin(gates=gates, inputs_first=frozenset(matrices), notes=tuple(notes))
+        weights, Origin(gates=gates, inputs_first=frozenset(matrices), notes=tuple(notes))
     )
 
 
-def _matrix(node: Any, found: dict[str, Array], titles: Mapping[str, str]) -> str:
+def _matrix(node: Any, weights: dict[str, Array], titles: Mapping[str, str]) -> str:
     """The name of its second operand: `onnx::MatMul_42` of `/fc/MatMul`, and what the newer
     exporter says is made of `fc.weight`, become `fc.kernel`."""
     name = str(node.input[1]) if len(node.input) > 1 else ""
     module, _, own = titles.get(name, "").rpartition(".")
     better = f"{module if own == 'weight' else _scope(node)}.kernel"
     is_renamed = name.startswith("onnx::") or own == "weight"
-    if is_renamed and name in found and better not in found:
-        found[better] = found.pop(name)
+    if is_renamed and name in weights and better not in weights:
+        weights[better] = weights.pop(name)
         return better
     return name
 
@@ -160,5 +160,5 @@ def _directions(
 
 
 def _attribute(node: Any, name: str, default: Any) -> Any:
-    found = [item for item in node.attribute if item.name == name]
-    return (found[0].s or found[0].i) if found else default
+    matches = [item for item in node.attribute if item.name == name]
+    return (matches[0].s or matches[0].i) if matches else default

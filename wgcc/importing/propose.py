@@ -105,7 +105,7 @@ def propose(
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Match:
     """A matched pair of tensors, before the layout is decided."""
 
     target: Part
@@ -131,14 +131,14 @@ class _Proposer:
         self._matching = Matching(self._ours, [*self._theirs, *thirds(self._theirs)])
 
     def proposal(self) -> Proposal:
-        self._matching.match(self._said(), self._order)
+        self._matching.match(self._module_rules(), self._order)
         result = Proposal(kept=[name for name, rule in self._rules.items() if rule is None])
-        found = self._once(result, list(self._parts(result)))
+        matches = self._once(result, list(self._parts(result)))
         rules = {name: rule for name, rule in self._rules.items() if rule is not None}
         ruled = {name: self._ruled_question(name, *rule) for name, rule in rules.items()}
-        questions = [*map(self._question, found), *(q for q in ruled.values() if q)]
+        questions = [*map(self._question, matches), *(q for q in ruled.values() if q)]
         layouts = Layouts(questions, self._origin)
-        for item in found:
+        for item in matches:
             self._lay_out(result, layouts, item)
         for name, rule in rules.items():
             usual = layouts.answer(question).choices if (question := ruled[name]) else ()
@@ -146,7 +146,7 @@ class _Proposer:
         self._complete(result)
         return result
 
-    def _said(self) -> dict[Module, Module]:
+    def _module_rules(self) -> dict[Module, Module]:
         """If a rule gives the module of a weight, its bias comes from the same module."""
         places = {part.tensor: module for module in self._theirs for part in module.parts}
         said = {}
@@ -159,7 +159,7 @@ class _Proposer:
     def _order(self, module: Module) -> int:
         return min(self._model.use(part.tensor).order for part in module.parts)
 
-    def _parts(self, result: Proposal) -> Iterator[_Found]:
+    def _parts(self, result: Proposal) -> Iterator[_Match]:
         """Yields pairs of tensors; records in `result` what is undecided or missing."""
         for module in self._ours:
             other, how = self._matching.pairs.get(module, (None, NAME))
@@ -171,36 +171,36 @@ class _Proposer:
                 if not candidates or (other and not fits(module, other)):
                     result.missing[part.tensor] = self._hint(part, others if other else [])
                 elif len(candidates) == 1 and other is not None:
-                    yield _Found(part, candidates[0], how)
+                    yield _Match(part, candidates[0], how)
                 else:
                     result.undecided.append(_undecided_of(part, candidates))
 
-    def _once(self, result: Proposal, found: list[_Found]) -> list[_Found]:
+    def _once(self, result: Proposal, matches: list[_Match]) -> list[_Match]:
         """The pairs whose source is used only once; the others become undecided."""
-        claims = Counter(item.source for item in found)
+        claims = Counter(item.source for item in matches)
         result.undecided += [
-            _undecided_of(item.target, [item.source]) for item in found if claims[item.source] > 1
+            _undecided_of(item.target, [item.source]) for item in matches if claims[item.source] > 1
         ]
-        return [item for item in found if claims[item.source] == 1]
+        return [item for item in matches if claims[item.source] == 1]
 
     def _hint(self, part: Part, others: list[Module]) -> str:
         """A tensor that has the name but not the shape, or the shape but not the name."""
         for other in others:
-            for found in other.like(part):
-                text = f"{found.tensor} {list(found.shape)} has its name"
-                if found.sizes == part.sizes:
+            for candidate in other.like(part):
+                text = f"{candidate.tensor} {list(candidate.shape)} has its name"
+                if candidate.sizes == part.sizes:
                     return f"{text}, but is of another kind of layer"
-                same_count = prod(found.shape) == prod(part.shape)
+                same_count = prod(candidate.shape) == prod(part.shape)
                 return f"{text}, but not its shape" + " (`reshaped`?)" * same_count
         fitting = [
-            found.tensor
+            candidate.tensor
             for module in self._theirs
-            for found in module.like(part)
-            if found.sizes == part.sizes and len(found.sizes) > 1
+            for candidate in module.like(part)
+            if candidate.sizes == part.sizes and len(candidate.sizes) > 1
         ]
         return f"{fitting[0]} has its shape" if len(fitting) == 1 else ""
 
-    def _lay_out(self, result: Proposal, layouts: Layouts, item: _Found) -> None:
+    def _lay_out(self, result: Proposal, layouts: Layouts, item: _Match) -> None:
         question, cut = self._question(item), item.source.cut
         layout = layouts.answer(question)
         source, target = question.source, question.target
@@ -222,7 +222,7 @@ class _Proposer:
         gates = self._origin.gates.get(source, "")
         return "" if gates in GATES else gates
 
-    def _question(self, item: _Found) -> Question:
+    def _question(self, item: _Match) -> Question:
         target, source = item.target, item.source
         use = self._model.use(target.tensor)
         # Three matrices are stored one after another along their outputs.
@@ -258,15 +258,15 @@ def _ruled_pairs(target: str, source: str, way: Transform, usual: tuple[Transfor
 
 
 def _undecided_of(part: Part, candidates: list[Part]) -> Undecided:
-    choices = tuple((found.tensor, found.cut) for found in candidates[:_SHOWN])
+    choices = tuple((candidate.tensor, candidate.cut) for candidate in candidates[:_SHOWN])
     return Undecided(part.tensor, choices, "the names do not decide")
 
 
 def _candidates(part: Part, others: list[Module]) -> list[Part]:
     """Tensors of these modules with the sizes of `part`; of several, the one with its name."""
-    found = [p for other in others for p in other.like(part) if p.sizes == part.sizes]
-    same = [p for p in found if last_word(p.tensor) == last_word(part.tensor)]
-    return same if len(same) == 1 and len(others) == 1 else found
+    fitting = [p for other in others for p in other.like(part) if p.sizes == part.sizes]
+    same = [p for p in fitting if last_word(p.tensor) == last_word(part.tensor)]
+    return same if len(same) == 1 and len(others) == 1 else fitting
 
 
 _PARTS = ("q", "k", "v")
@@ -275,7 +275,7 @@ _PARTS = ("q", "k", "v")
 def join_attention(weights: FileWeights, targets: Mapping[str, Shape]) -> FileWeights:
     """`attn.q.weight`, `attn.k.weight` and `attn.v.weight` become `attn.qkv.weight`."""
     words = [read_name(name, shape).words for name, shape in targets.items()]
-    if not any("qkv" in found for found in words) or any("q" in found for found in words):
+    if not any("qkv" in group for group in words) or any("q" in group for group in words):
         return weights
     arrays, notes = dict(weights.arrays), []
     inputs_first = set(weights.origin.inputs_first)
@@ -302,14 +302,14 @@ def join_attention(weights: FileWeights, targets: Mapping[str, Shape]) -> FileWe
 
 def _triples(arrays: Mapping[str, Array]) -> Iterable[tuple[str, ...]]:
     """Names that differ in nothing but being queries, keys or values."""
-    found: dict[object, dict[str, str]] = {}
+    groups: dict[object, dict[str, str]] = {}
     for name in sorted(worth_reading(arrays), key=in_order):
         read = read_name(name, arrays[name].shape)
         own = [word for word in read.words if word in _PARTS]
         if len(own) == 1:
             key = tuple("" if word in _PARTS else word for word in read.words), read.numbers
-            found.setdefault((*key, read.kind), {})[own[0]] = name
-    return [tuple(parts[p] for p in _PARTS) for parts in found.values() if len(parts) == 3]
+            groups.setdefault((*key, read.kind), {})[own[0]] = name
+    return [tuple(parts[p] for p in _PARTS) for parts in groups.values() if len(parts) == 3]
 
 
 def _axis(name: str, array: Array, origin: Origin) -> int:

@@ -63,10 +63,12 @@ class Transform:
         return tuple(shape[axis] for axis in self.axes)
 
     def fits(self, shape: Shape, wanted: Shape) -> bool:
-        found = self.shape(shape)
-        if found is None or (wanted or (1,))[-1] % max(len(self.gates), 2 * self.rope, 1):
+        new_shape = self.shape(shape)
+        if new_shape is None or (wanted or (1,))[-1] % max(len(self.gates), 2 * self.rope, 1):
             return False
-        return prod(found) == prod(wanted) if self.reshaped else same_but_ones(found, wanted)
+        return (
+            prod(new_shape) == prod(wanted) if self.reshaped else same_but_ones(new_shape, wanted)
+        )
 
     def apply(self, array: Array) -> Array:
         if self.rows is not None:
@@ -112,7 +114,7 @@ def same_but_ones(a: Shape, b: Shape) -> bool:
 
 
 def gate_places(gates: str) -> tuple[int, ...]:
-    """For each gate in wgcc's order, its place in the given order; () if it is no such order."""
+    """Places in `gates` of the gates in wgcc's order; () if `gates` is no order of gates."""
     letters = gates.translate(_OTHER_LETTERS)
     for wanted in GATES:
         if sorted(letters) == sorted(wanted):
@@ -178,7 +180,7 @@ class FileWeights:
 
 
 def before_product(name: str, option: str) -> str:
-    """What users must know of such a GRU; `option` is how its file says so."""
+    """Tells users that a GRU resets before the product; `option` is how its file says so."""
     return (
         f"{name} is a GRU with {option}, whose reset gate acts before the product: the layer GRU "
         "computes something else"

@@ -56,11 +56,11 @@ class Use:
 def uses(program: Program) -> dict[str, Use]:
     """The use of each parameter that an entry reads; `order` is its position by first use."""
     tracers = [_Tracer(with_rounds(graph)) for graph in program.entries.values()]
-    found: dict[str, Use] = {}
+    by_name: dict[str, Use] = {}
     names = list(dict.fromkeys(name for tracer in tracers for name in tracer.first_used))
     for order, name in enumerate(names):
-        found[name] = _use(name, program.params[name].type.rank, tracers, order)
-    return found
+        by_name[name] = _use(name, program.params[name].type.rank, tracers, order)
+    return by_name
 
 
 def _use(name: str, rank: int, tracers: Sequence[_Tracer], order: int) -> Use:
@@ -120,11 +120,11 @@ class _Tracer:
             for name in _parameters(self._origins.get(value, ())):
                 self.first_used.setdefault(name, at)
         if node.op == "sum" and node.inputs[0] in self._weighted:
-            self._summed(node)
+            self._weighted_sum(node)
         elif any(value in self._origins for value in node.inputs):
-            self._used(node)
+            self._note_use(node)
 
-    def _used(self, node: Node) -> None:
+    def _note_use(self, node: Node) -> None:
         rule = {
             "matmul": self._matmul, "conv": self._conv, "gather": self._gather,
             "conv_transpose": self._conv_transpose,
@@ -134,7 +134,7 @@ class _Tracer:
         elif (origins := self._passed_on(node)) is not None:
             self._origins[node.output] = origins
         elif node.op == "mul":
-            self._weighted[node.output] = self._merged(node.inputs)
+            self._weighted[node.output] = self._merge(node.inputs)
         else:
             self._plain(node.inputs)
 
@@ -142,7 +142,7 @@ class _Tracer:
         """The origins of a result that is still the parameter, perhaps with its axes moved."""
         origins = self._origins.get(node.inputs[0])
         if node.op == "concat":
-            return self._merged(node.inputs)
+            return self._merge(node.inputs)
         if OPS[node.op].identity or node.op in ("slice", "window", "cast"):
             return origins
         if node.op == "transpose" and origins is not None:
@@ -150,16 +150,16 @@ class _Tracer:
         if node.op == "broadcast" and origins is not None:
             return (frozenset(),) * (node.output.type.rank - len(origins)) + origins
         if node.op == "reshape" and origins is not None:
-            return _reshaped(origins, node.inputs[0].shape, node.output.shape)
+            return _reshape(origins, node.inputs[0].shape, node.output.shape)
         among_parameters = not any(self._is_data(value) for value in node.inputs)
         if isinstance(OPS[node.op].lower, Pointwise) and among_parameters:
-            return self._merged(node.inputs)
+            return self._merge(node.inputs)
         return None
 
     def _is_data(self, value: Value) -> bool:
         return value in self._data and value not in self._origins
 
-    def _merged(self, values: Iterable[Value]) -> Origins:
+    def _merge(self, values: Iterable[Value]) -> Origins:
         known = [self._origins[value] for value in values if value in self._origins]
         return tuple(frozenset().union(*axes) for axes in zip(*known, strict=True))
 
@@ -215,7 +215,7 @@ class _Tracer:
             self.reordered |= _parameters(origins)
             self._origins[node.output] = (*(origins[0],) * ids.type.rank, *origins[1:])
 
-    def _summed(self, node: Node) -> None:
+    def _weighted_sum(self, node: Node) -> None:
         """`sum(x * w, axis = …)` is a matrix product, too."""
         origins, axes = self._weighted[node.inputs[0]], node.attrs["axes"]
         roles = [INPUT if axis in axes else OUTPUT for axis in range(len(origins))]
@@ -242,7 +242,7 @@ def _either(left: Origins, right: Origins) -> Iterator[frozenset[Axis]]:
     return (a | b for a, b in zip(left[:-2], right[:-2], strict=True))
 
 
-def _reshaped(origins: Origins, old: Shape, new: Shape) -> Origins:
+def _reshape(origins: Origins, old: Shape, new: Shape) -> Origins:
     """Axes that were merged or split come from all axes of the run; axes of size 1 from none."""
     result: list[frozenset[Axis]] = [frozenset()] * len(new)
     for before, after in _blocks(old, new):

@@ -102,11 +102,11 @@ def _pickle(path: Path) -> dict[str, Array]:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         reason = "it holds Python objects; save model.state_dict()" if whole else reason
         raise WgError(f"{path} is not a file of weights alone: {reason[:200]}") from None
-    found = _tensors(held)
-    if not found:
+    tensors = _tensors(held)
+    if not tensors:
         raise WgError(f"{path} holds no tensors by name")
     return {name: tensor.detach().float().numpy() if tensor.is_floating_point()
-            else tensor.numpy() for name, tensor in found.items()}  # fmt: skip
+            else tensor.numpy() for name, tensor in tensors.items()}  # fmt: skip
 
 
 def _check_archive(path: Path) -> None:

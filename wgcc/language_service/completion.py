@@ -44,10 +44,10 @@ def complete(analysis: Analysis, offset: int) -> list[Completion]:
         return list(_members(analysis, member[1], offset))
     if _OPTIMIZER_KIND.search(before):
         return [Completion(name, "built-in") for name in OPTIMIZERS]
-    found: dict[str, Completion] = {}
+    by_label: dict[str, Completion] = {}
     for item in (*_settings(text[:offset]), *_visible(analysis, offset), *_library(), *_keywords()):
-        found.setdefault(item.label, item)
-    return list(found.values())
+        by_label.setdefault(item.label, item)
+    return list(by_label.values())
 
 
 def _visible(analysis: Analysis, offset: int) -> Iterator[Completion]:

@@ -43,9 +43,9 @@ def _find_elsewhere(analysis: Analysis, name: str) -> Span | None:
     declaration = re.compile(rf"^(?:layer|model|fn|const|dim|dtype)\s+({re.escape(name)})\b", re.M)
     for shown, path in (*files, *((f"std/{path.name}", path) for path in library)):
         text = read_text(path) if path.is_file() else ""
-        found = declaration.search(text)
-        if found is not None:
-            return Span(Source(shown, text), found.start(1), found.end(1))
+        match = declaration.search(text)
+        if match is not None:
+            return Span(Source(shown, text), match.start(1), match.end(1))
     return None
 
 

@@ -34,7 +34,7 @@ class Emitter:
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def inner(self) -> Emitter:
-        """For the nodes of a loop's body, which reads the same tensors."""
+        """An emitter for the nodes of a loop's body, which reads the same tensors."""
         return Emitter(tensors=self.tensors, outputs=self.outputs, numbers=self.numbers)
 
     def fresh(self, hint: str) -> str:

@@ -116,10 +116,10 @@ def write_loop(loop: Loop, emitter: Emitter, names: dict[str, str], write: Write
         make_node("Scan", given, results, name=results[0], num_scan_inputs=1 + len(xs),
                   body=_body(loop, emitter, names, write))
     )  # fmt: skip
-    found = dict(zip((value.name for value in loop.node.outputs), results, strict=True))
+    result_names = dict(zip((value.name for value in loop.node.outputs), results, strict=True))
     for value in loop.stacks:
-        found[value.name] = _in_order(loop, emitter, found[value.name])
-    return found
+        result_names[value.name] = _in_order(loop, emitter, result_names[value.name])
+    return result_names
 
 
 def _body(loop: Loop, emitter: Emitter, names: dict[str, str], write: Write) -> Any:
@@ -132,11 +132,11 @@ def _body(loop: Loop, emitter: Emitter, names: dict[str, str], write: Write) -> 
     write(loop.body, inner, inside)
     results = (*loop.next_carries, *loop.body.outputs.values())
     made = {inner.node("Identity", inside[value.name]): value for value in results}
-    inputs = _declared((inside[value.name], value) for value in ports)
-    return make_graph(inner.nodes, emitter.fresh("round"), inputs, _declared(made.items()))
+    inputs = _value_infos((inside[value.name], value) for value in ports)
+    return make_graph(inner.nodes, emitter.fresh("round"), inputs, _value_infos(made.items()))
 
 
-def _declared(ports: Iterable[tuple[str, Value]]) -> list[Any]:
+def _value_infos(ports: Iterable[tuple[str, Value]]) -> list[Any]:
     from onnx.helper import make_tensor_value_info
 
     return [

@@ -13,7 +13,7 @@ from wgcc.lazy_numpy import Array, np
 from wgcc.ops import OPS
 from wgcc.ops.attention import AttentionScope
 from wgcc.to_onnx.emitter import ELEMENTS, NUMPY, Call
-from wgcc.to_onnx.windows import avg_pool, conv, conv_transpose, max_pool, moved
+from wgcc.to_onnx.windows import avg_pool, conv, conv_transpose, max_pool, move_pixels
 
 # Returns the name of the first result.
 Rule: TypeAlias = Callable[[Call], str]
@@ -22,7 +22,7 @@ Rule: TypeAlias = Callable[[Call], str]
 OPERANDS = ("a", "b", "c")
 
 
-def composed(text: str) -> Rule:
+def composition(text: str) -> Rule:
     """Operators of operators, as `Not(Equal({0}, {1}))`."""
     tree = ast.parse(text.format(*OPERANDS), mode="eval").body
     return lambda call: _nodes_of(tree, call, call.name)
@@ -67,8 +67,8 @@ def along(kind: str) -> Rule:
         axis = call.attr("axis")
         if call.out.dtype != "i32":
             return call.to.node(kind, call.x, axis=axis, name=call.name)
-        found = call.to.node(kind, call.x, axis=axis, keepdims=0)
-        return call.to.node("Cast", found, to=ELEMENTS["i32"], name=call.name)
+        positions = call.to.node(kind, call.x, axis=axis, keepdims=0)
+        return call.to.node("Cast", positions, to=ELEMENTS["i32"], name=call.name)
 
     return rule
 
@@ -95,8 +95,8 @@ def cast(call: Call) -> str:
 
 def constant(call: Call) -> str:
     """`const`, `not_finite`, `literal` and `iota`: their numbers."""
-    found = np.asarray(OPS[call.node.op].reference(**call.node.attrs))
-    held = call.to.store(found.astype(NUMPY[call.out.dtype]).reshape(call.out.shape), "constant")
+    numbers = np.asarray(OPS[call.node.op].reference(**call.node.attrs))
+    held = call.to.store(numbers.astype(NUMPY[call.out.dtype]).reshape(call.out.shape), "constant")
     return call.to.node("Identity", held, name=call.name)
 
 
@@ -293,7 +293,7 @@ def attention(call: Call) -> str:
     q, k, v = call.node.inputs[:3]
     names = dict(zip(call.node.inputs, call.inputs, strict=True))
     groups = q.shape[1] // k.shape[1]
-    keys, values = (_repeated(call, names[item], item.shape, groups) for item in (k, v))
+    keys, values = (_repeat_heads(call, names[item], item.shape, groups) for item in (k, v))
     scores = call.to.node("MatMul", names[q], call.to.transpose(keys, (0, 1, 3, 2)))
     scores = call.to.node("Mul", scores, call.to.number_of(float(call.attr("scale"))))
     visible = _visible(call.node)
@@ -304,7 +304,7 @@ def attention(call: Call) -> str:
     return call.to.node("MatMul", shares, values, name=call.name)
 
 
-def _repeated(call: Call, x: str, shape: tuple[int, ...], groups: int) -> str:
+def _repeat_heads(call: Call, x: str, shape: tuple[int, ...], groups: int) -> str:
     if groups == 1:
         return x
     b, h, t, d = shape
@@ -324,7 +324,7 @@ def _visible(node: Node) -> Array | None:
 
 
 def is_plain_attention(node: Node) -> bool:
-    """Without a mask or a position that is found at run time, and no row sees no key."""
+    """Whether each row sees a key, without a mask or a position known only at run time."""
     visible = _visible(node)
     return len(node.inputs) == 3 and (visible is None or bool(visible.any(-1).all()))
 
@@ -336,12 +336,12 @@ OWN = (
     add_along, conv, conv_transpose, max_pool, avg_pool,
 )  # fmt: skip
 RULES: dict[str, Rule] = {
-    **{op: composed(forms.onnx) for op, forms in EXPRESSIONS.items() if forms.onnx},
+    **{op: composition(forms.onnx) for op, forms in EXPRESSIONS.items() if forms.onnx},
     **{op: along(forms.onnx) for op, forms in ALONG.items() if forms.onnx},
     **{op: reduction(forms.onnx) for op, forms in REDUCTIONS.items() if forms.onnx},
     **{rule.__name__: rule for rule in OWN},
     **dict.fromkeys(("const", "not_finite", "literal", "iota"), constant),
-    **dict.fromkeys(("patches", "unpatches"), moved),
+    **dict.fromkeys(("patches", "unpatches"), move_pixels),
     "any": truth("ReduceMax"),
     "all": truth("ReduceMin"),
     "slice": slice_,

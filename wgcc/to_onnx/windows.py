@@ -21,7 +21,7 @@ def last(rank: int) -> list[int]:
 
 
 def pads(call: Call, kernel: Sequence[int]) -> list[int]:
-    """What is added before and after each axis, so that the result has its size."""
+    """The padding before and after each axis that gives the output its size."""
     before, after = list(call.attr("pad")), []
     given = zip(
         call.shape[1:-1], kernel, call.attr("stride"), call.attr("dilation"), before,
@@ -36,11 +36,11 @@ def conv(call: Call) -> str:
     rank, kernel = len(call.shape), call.node.inputs[1].shape[:-2]
     x = call.to.transpose(call.x, first(rank))
     w = call.to.transpose(call.inputs[1], [rank - 1, rank - 2, *range(rank - 2)])
-    found = call.to.node(
+    y = call.to.node(
         "Conv", x, w, strides=list(call.attr("stride")), pads=pads(call, kernel),
         dilations=list(call.attr("dilation")), group=call.attr("groups"),
     )  # fmt: skip
-    return call.to.transpose(found, last(rank), call.name)
+    return call.to.transpose(y, last(rank), call.name)
 
 
 def conv_transpose(call: Call) -> str:
@@ -57,11 +57,11 @@ def conv_transpose(call: Call) -> str:
         after.append(full - before[place] - call.out.shape[1 + place])
     if min(after) < 0:
         raise CannotExport("its output is longer than its windows reach")
-    found = call.to.node(
+    y = call.to.node(
         "ConvTranspose", x, w, strides=list(attrs["stride"]), dilations=list(attrs["dilation"]),
         pads=[*before, *after], group=attrs.get("groups", 1),
     )  # fmt: skip
-    return call.to.transpose(found, last(rank), call.name)
+    return call.to.transpose(y, last(rank), call.name)
 
 
 def max_pool(call: Call) -> str:
@@ -74,8 +74,10 @@ def avg_pool(call: Call) -> str:
     if counted != PADDED:
         return _pool(call, "AveragePool", count_include_pad=int(counted == KERNEL))
     ones, sizes = np.ones((1, *call.shape[1:-1], 1)), dict(call.node.attrs)
-    wanted, found = (reference_avg(ones, **{**sizes, "counted": c}) for c in (PADDED, KERNEL))
-    factors = np.divide(wanted, found, out=np.ones_like(wanted), where=found > 0)
+    wanted, kernel_average = (
+        reference_avg(ones, **{**sizes, "counted": c}) for c in (PADDED, KERNEL)
+    )
+    factors = np.divide(wanted, kernel_average, out=np.ones_like(wanted), where=kernel_average > 0)
     by_kernel = _pool(call, "AveragePool", "", count_include_pad=1)
     held = call.to.store(factors.astype(np.float32), "factors")
     return call.to.node("Mul", by_kernel, held, name=call.name)
@@ -84,25 +86,25 @@ def avg_pool(call: Call) -> str:
 def _pool(call: Call, kind: str, name: str | None = None, **more: Any) -> str:
     rank, kernel = len(call.shape), call.attr("kernel")
     x = call.to.transpose(call.x, first(rank))
-    found = call.to.node(
+    y = call.to.node(
         kind, x, kernel_shape=list(kernel), strides=list(call.attr("stride")),
         dilations=list(call.attr("dilation")), pads=pads(call, kernel), **more,
     )  # fmt: skip
-    return call.to.transpose(found, last(rank), call.name if name is None else name)
+    return call.to.transpose(y, last(rank), call.name if name is None else name)
 
 
-def moved(call: Call) -> str:
+def move_pixels(call: Call) -> str:
     """Pixels of windows, or zeros beside the image, one axis after the other."""
-    found, shape = call.x, list(call.shape)
+    pixels, shape = call.x, list(call.shape)
     for axis, kernel, places in window_places(call.node):
         rest = [place for place in range(len(shape)) if place not in (axis, kernel)]
         order = [axis, kernel, *rest]
         sizes = [shape[place] for place in rest]
-        flat = call.to.reshape(call.to.transpose(found, order), [-1, *sizes])
+        flat = call.to.reshape(call.to.transpose(pixels, order), [-1, *sizes])
         ends = call.to.whole([1, *[0] * len(sizes), 0, *[0] * len(sizes)])
         held = call.to.store(places.astype(np.int64), "places")
         read = call.to.node("Gather", call.to.node("Pad", flat, ends), held, axis=0)
         shape[axis] = len(places)
         back = [order.index(place) for place in range(len(shape))]
-        found = call.to.transpose(read, back, call.name if kernel == len(shape) - 2 else "")
-    return found
+        pixels = call.to.transpose(read, back, call.name if kernel == len(shape) - 2 else "")
+    return pixels

@@ -11,7 +11,7 @@ from wgcc.exporting.compositions import written_out
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ir.loops import Loop, loop_of
 from wgcc.ir.program import Program
-from wgcc.to_torch.rules import DTYPES, expression, has_rule, listed
+from wgcc.to_torch.rules import DTYPES, expression, has_rule, tuple_text
 
 HEAD = '''\
 """{title}
@@ -89,16 +89,16 @@ class ModuleText:
         for inner, init in zip(loop.carries, loop.inits, strict=True):
             self.add(f"{self.name(inner)} = {self.names[init.name]}")
         lists = [free_name(f"{value.name}_list", self._taken) for value in loop.stacks]
-        for found in lists:
-            self.add(f"{found} = []")
+        for list_name in lists:
+            self.add(f"{list_name} = []")
         rounds = f"range({loop.rounds})"
         step = free_name("t", self._taken)
         self.add(f"for {step} in {f'reversed({rounds})' if loop.reverse else rounds}:")
         self._indent += "    "
         self._write_round(loop, step, lists)
         self._indent = self._indent[:-4]
-        for value, found in zip(loop.stacks, lists, strict=True):
-            order = f"{found}[::-1]" if loop.reverse else found
+        for value, list_name in zip(loop.stacks, lists, strict=True):
+            order = f"{list_name}[::-1]" if loop.reverse else list_name
             self.add(f"{self.name(value)} = torch.stack({order})")
         for inner, final in zip(loop.carries, loop.finals, strict=True):
             self.names[final.name] = self.names[inner.name]
@@ -110,8 +110,8 @@ class ModuleText:
         for outer, inner in loop.sliced:
             self.add(f"{self.name(inner)} = {self.names[outer.name]}[{step}]")
         self.write(loop.body)
-        for found, value in zip(lists, loop.body.outputs.values(), strict=True):
-            self.add(f"{found}.append({self.names[value.name]})")
+        for list_name, value in zip(lists, loop.body.outputs.values(), strict=True):
+            self.add(f"{list_name}.append({self.names[value.name]})")
         carries = ", ".join(self.names[value.name] for value in loop.carries)
         after = ", ".join(self.names[value.name] for value in loop.next_carries)
         if carries != after:
@@ -122,12 +122,12 @@ def free_name(name: str, taken: set[str]) -> str:
     """A name for Python that is not taken yet, but is from now on."""
     base = re.sub(r"\W+", "_", name).strip("_") or "x"
     base = f"x{base}" if base[0].isdigit() else base
-    found, number = base, 1
-    while found in taken or keyword.iskeyword(found):
+    candidate, number = base, 1
+    while candidate in taken or keyword.iskeyword(candidate):
         number += 1
-        found = f"{base}_{number}"
-    taken.add(found)
-    return found
+        candidate = f"{base}_{number}"
+    taken.add(candidate)
+    return candidate
 
 
 def module_text(program: Program, entry: str, weights: str) -> str:
@@ -137,7 +137,7 @@ def module_text(program: Program, entry: str, weights: str) -> str:
     graph = written_out(program.entries[entry], has_rule)
     body, stored = ModuleText(), stored_names(graph)
     ports = [body.name(value) for value in graph.inputs]
-    body.names |= {name: f"self.{found}" for name, found in stored.items()}
+    body.names |= {name: f"self.{attribute}" for name, attribute in stored.items()}
     body.write(graph)
     if body.problems:
         listing = "\n".join(body.problems)
@@ -163,7 +163,7 @@ def _declarations(graph: Graph, stored: Mapping[str, str]) -> str:
 
 
 def _declaration(value: Value, name: str) -> str:
-    made = f"torch.zeros({listed(value.shape)}, dtype={DTYPES[value.dtype]})"
+    made = f"torch.zeros({tuple_text(value.shape)}, dtype={DTYPES[value.dtype]})"
     if value.dtype == "f32":
         return f"self.{name} = nn.Parameter({made})"
     return f'self.register_buffer("{name}", {made})'

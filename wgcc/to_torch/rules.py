@@ -23,10 +23,10 @@ DTYPES["u32"] = "torch.int64"
 WIDENED = ("sum", "prod", "cumsum")
 
 
-def listed(numbers: Iterable[int]) -> str:
+def tuple_text(numbers: Iterable[int]) -> str:
     """A tuple; one of a single number keeps its comma."""
-    found = [str(int(number)) for number in numbers]
-    return f"({found[0]},)" if len(found) == 1 else f"({', '.join(found)})"
+    texts = [str(int(number)) for number in numbers]
+    return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
 
 
 def always(text: str) -> Rule:
@@ -36,7 +36,7 @@ def always(text: str) -> Rule:
 def reduction(function: str) -> Rule:
     def rule(node: Node) -> str:
         axes = node.attrs["axes"]
-        return f"{function}({{0}}, {listed(axes)})" if axes else "{0}"
+        return f"{function}({{0}}, {tuple_text(axes)})" if axes else "{0}"
 
     return rule
 
@@ -102,7 +102,7 @@ def unslice(node: Node) -> str:
         (start, whole - start - size)
         for start, whole, size in zip(starts, shape, sizes, strict=True)
     ]
-    return f"F.pad({{0}}, {listed([n for pair in reversed(pairs) for n in pair])})"
+    return f"F.pad({{0}}, {tuple_text([n for pair in reversed(pairs) for n in pair])})"
 
 
 def concat(node: Node) -> str:
@@ -119,21 +119,21 @@ def resize(node: Node) -> str:
 
 
 def first(rank: int) -> str:
-    return listed([0, rank - 1, *range(1, rank - 1)])
+    return tuple_text([0, rank - 1, *range(1, rank - 1)])
 
 
 def last(rank: int) -> str:
-    return listed([0, *range(2, rank), 1])
+    return tuple_text([0, *range(2, rank), 1])
 
 
 def conv(node: Node) -> str:
     rank = len(node.inputs[0].shape)
     attrs = node.attrs
     options = (
-        f"stride={listed(attrs['stride'])}, padding={listed(attrs['pad'])}, "
-        f"dilation={listed(attrs['dilation'])}, groups={attrs['groups']}"
+        f"stride={tuple_text(attrs['stride'])}, padding={tuple_text(attrs['pad'])}, "
+        f"dilation={tuple_text(attrs['dilation'])}, groups={attrs['groups']}"
     )
-    weight = listed([rank - 1, rank - 2, *range(rank - 2)])
+    weight = tuple_text([rank - 1, rank - 2, *range(rank - 2)])
     inner = f"{{0}}.permute{first(rank)}, {{1}}.permute{weight}, {options}"
     text = f"F.conv{rank - 2}d({inner}).permute{last(rank)}"
     kernel = node.inputs[1].shape[:-2]
@@ -155,7 +155,7 @@ def max_pool(node: Node) -> str:
     rank, attrs = len(node.inputs[0].shape), node.attrs
     is_full = tuple(attrs["out"]) == _full(node, attrs["kernel"])
     ceil = "" if is_full else ", ceil_mode=True"
-    given = ", ".join(listed(attrs[name]) for name in ("kernel", "stride", "pad", "dilation"))
+    given = ", ".join(tuple_text(attrs[name]) for name in ("kernel", "stride", "pad", "dilation"))
     return f"F.max_pool{rank - 2}d({{0}}.permute{first(rank)}, {given}{ceil}).permute{last(rank)}"
 
 
@@ -188,7 +188,7 @@ def attention(node: Node) -> str:
     return f"F.scaled_dot_product_attention({{0}}, {{1}}, {{2}}, {', '.join(options)})"
 
 
-def moved(node: Node) -> str:
+def move_pixels(node: Node) -> str:
     """Pixels of windows, or zeros beside the image, one axis after the other."""
     text, others = "{0}", len(node.inputs[0].shape) - 2
     for axis, kernel, places in window_places(node):
@@ -202,9 +202,9 @@ def gather_grad(node: Node) -> str:
     """Rows added up by id."""
     table, rest = node.output, node.output.shape[1:]
     start = "{2}" if len(node.inputs) > 2 else (
-        f"torch.zeros({listed(table.shape)}, dtype={DTYPES[table.dtype]})"
+        f"torch.zeros({tuple_text(table.shape)}, dtype={DTYPES[table.dtype]})"
     )  # fmt: skip
-    rows = f"{{0}}.reshape({listed((-1, *rest))})"
+    rows = f"{{0}}.reshape({tuple_text((-1, *rest))})"
     return f"{start}.index_add(0, {{1}}.reshape(-1).long(), {rows})"
 
 
@@ -217,15 +217,15 @@ def take_along(node: Node) -> str:
 
 def add_along(node: Node) -> str:
     axis, size = node.attrs["axis"], node.attrs["size"]
-    start = f"torch.zeros({listed(node.output.shape)}, dtype={DTYPES[node.output.dtype]})"
+    start = f"torch.zeros({tuple_text(node.output.shape)}, dtype={DTYPES[node.output.dtype]})"
     return f"{start}.scatter_add({axis}, {{1}}.long().clamp(0, {size - 1}), {{0}})"
 
 
 def conv_transpose(node: Node) -> str:
-    """With all that the windows reach, of which the result is a part."""
+    """PyTorch computes all that the windows reach; the result is cut out of that."""
     rank, attrs = len(node.inputs[0].shape), node.attrs
-    weight = listed([rank - 2, rank - 1, *range(rank - 2)])
-    options = f"stride={listed(attrs['stride'])}, dilation={listed(attrs['dilation'])}"
+    weight = tuple_text([rank - 2, rank - 1, *range(rank - 2)])
+    options = f"stride={tuple_text(attrs['stride'])}, dilation={tuple_text(attrs['dilation'])}"
     inner = f"{{0}}.permute{first(rank)}, {{1}}.permute{weight}, {options}"
     groups = attrs.get("groups", 1)
     text = f"F.conv_transpose{rank - 2}d({inner}, groups={groups}).permute{last(rank)}"
@@ -264,7 +264,7 @@ RULES: dict[str, Rule] = {
     "prod": product,
     "any": whole_truth("any"),
     "all": whole_truth("all"),
-    "var": lambda node: f"torch.var({{0}}, {listed(node.attrs['axes'])}, correction=0)",
+    "var": lambda node: f"torch.var({{0}}, {tuple_text(node.attrs['axes'])}, correction=0)",
     "take_along": take_along,
     "argsort": lambda node: (
         f"torch.argsort({{0}}, dim={node.attrs['axis']}, "
@@ -276,13 +276,13 @@ RULES: dict[str, Rule] = {
     "not_finite": not_finite,
     "literal": constant,
     "iota": constant,
-    "broadcast": lambda node: f"{{0}}.expand{listed(node.attrs['shape'])}",
-    "reshape": lambda node: f"{{0}}.reshape({listed(node.attrs['shape'])})",
-    "transpose": lambda node: f"{{0}}.permute({listed(node.attrs['perm'])})",
+    "broadcast": lambda node: f"{{0}}.expand{tuple_text(node.attrs['shape'])}",
+    "reshape": lambda node: f"{{0}}.reshape({tuple_text(node.attrs['shape'])})",
+    "transpose": lambda node: f"{{0}}.permute({tuple_text(node.attrs['perm'])})",
     "slice": slice_,
     "unslice": unslice,
     "concat": concat,
-    "flip": lambda node: f"{{0}}.flip({listed(node.attrs['axes'])})",
+    "flip": lambda node: f"{{0}}.flip({tuple_text(node.attrs['axes'])})",
     "roll": lambda node: f"{{0}}.roll({node.attrs['shift']}, {node.attrs['axis']})",
     "resize": resize,
     "resize_back": resize,
@@ -291,8 +291,8 @@ RULES: dict[str, Rule] = {
     "layer_norm": layer_norm,
     "rms_norm": rms_norm,
     "attention": attention,
-    "patches": moved,
-    "unpatches": moved,
+    "patches": move_pixels,
+    "unpatches": move_pixels,
     "gather_grad": gather_grad,
     "add_along": add_along,
     "conv_transpose": conv_transpose,

@@ -69,8 +69,8 @@ def _steps(steps: Steps, parts: Mapping[str, Any], added: list[Json]) -> Json:
 
 def _ranks(model: Json, vocab: Mapping[str, int]) -> Json:
     """Ranks of tokens, in files from llama2.c (`llama2c.py`)."""
-    found = model.get("wgcc")
-    ranks = found.get("ranks") if isinstance(found, dict) else None
+    extension = model.get("wgcc")
+    ranks = extension.get("ranks") if isinstance(extension, dict) else None
     if ranks is None:
         return {}
     if not isinstance(ranks, list) or len(ranks) != max(vocab.values(), default=-1) + 1:
@@ -208,18 +208,18 @@ def _check_order(vocab: Mapping[str, int], added: list[Json]) -> None:
 
 def _check_normalized(steps: list[Json], added: list[Json]) -> None:
     """Added tokens that are looked for in normalized text must still differ there."""
-    normalize, found = normalizer(steps), dict[str, str]()
+    normalize, originals = normalizer(steps), dict[str, str]()
     for token in added:
         if not token["normalized"]:
             continue
         content = token["content"]
-        other = found.setdefault(normalize(content), content)
+        other = originals.setdefault(normalize(content), content)
         if other != content:
             raise Unusable(
                 f"its normalizer makes added tokens equal: {other!r:.60}, {content!r:.60}"
             )
-    if "" in found:
-        raise Unusable(f"its normalizer leaves nothing of the added token {found['']!r:.60}")
+    if "" in originals:
+        raise Unusable(f"its normalizer leaves nothing of the added token {originals['']!r:.60}")
 
 
 def _check_ids(model: Json, added: list[Json]) -> None:

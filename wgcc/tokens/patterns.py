@@ -32,11 +32,11 @@ def _classes() -> dict[str, Ranges]:
     for line in path.read_text(encoding="utf-8").splitlines():
         if not line.startswith("#"):
             name, *numbers = line.split(" ")
-            classes[name] = _decoded([int(number) for number in numbers])
+            classes[name] = _decode([int(number) for number in numbers])
     return classes
 
 
-def _decoded(numbers: list[int]) -> Ranges:
+def _decode(numbers: list[int]) -> Ranges:
     ranges, end = [], 0
     for gap, length in zip(numbers[::2], numbers[1::2], strict=True):
         ranges.append((end + gap, end + gap + length - 1))
@@ -159,7 +159,7 @@ class _Rewriter:
         return text
 
     def alternatives(self, fold: bool) -> str:
-        """What comes before the next `)` of this depth; `fold`: letters match in either case."""
+        """Reads up to the next `)` of this depth; with `fold`, letters match in either case."""
         parts: list[str] = []
         empty, repeats = [True], False
         while self.at < len(self.source) and self.source[self.at] != ")":
@@ -169,13 +169,13 @@ class _Rewriter:
                 parts.append("|")
                 empty.append(True)
             else:
-                parts.append(self.repeated(fold))
+                parts.append(self.repetition(fold))
                 empty[-1] &= self.is_empty
                 repeats |= self.repeats
         self.is_empty, self.repeats = any(empty), repeats
         return "".join(parts)
 
-    def repeated(self, fold: bool) -> str:
+    def repetition(self, fold: bool) -> str:
         """An item with its quantifier."""
         start, self.is_empty, self.repeats = self.at, False, False
         item = self.item(fold)
@@ -191,9 +191,9 @@ class _Rewriter:
         return item + quantifier
 
     def take(self, text: str) -> bool:
-        found = self.source.startswith(text, self.at)
-        self.at += len(text) if found else 0
-        return found
+        follows = self.source.startswith(text, self.at)
+        self.at += len(text) if follows else 0
+        return follows
 
     def next(self) -> str:
         if self.at >= len(self.source):
@@ -212,7 +212,7 @@ class _Rewriter:
         return item
 
     def single(self, letter: str, fold: bool) -> str:
-        """What begins with this letter and is no group."""
+        """Translates an item that begins with this letter and is no group."""
         if letter == "[":
             return in_brackets(self.bracket(fold))
         if letter == "\\":
@@ -247,16 +247,16 @@ class _Rewriter:
         raise Unsupported(f"the group `({self.source[self.at : self.at + 3]}…`")
 
     def quantifier(self) -> str:
-        found = re.compile(r"[*+?]|\{(\d{0,4})(,?)(\d{0,4})\}").match(self.source, self.at)
-        if found is None or found[0] in ("{}", "{,}"):
+        match = re.compile(r"[*+?]|\{(\d{0,4})(,?)(\d{0,4})\}").match(self.source, self.at)
+        if match is None or match[0] in ("{}", "{,}"):
             return ""
-        self.at = found.end()
+        self.at = match.end()
         if self.source[self.at : self.at + 1] in ("+", "*"):
-            raise Unsupported(f"the possessive quantifier `{found[0]}{self.source[self.at]}`")
+            raise Unsupported(f"the possessive quantifier `{match[0]}{self.source[self.at]}`")
         lazy = "?" if self.take("?") else ""
-        if lazy and found[0][0] == "{" and not found[2]:
-            raise Unsupported(f"the quantifier `{found[0]}?`")
-        return re.sub(r"^\{,", "{0,", found[0]) + lazy
+        if lazy and match[0][0] == "{" and not match[2]:
+            raise Unsupported(f"the quantifier `{match[0]}?`")
+        return re.sub(r"^\{,", "{0,", match[0]) + lazy
 
     def escape(self, fold: bool) -> str:
         letter = self.source[self.at : self.at + 1]
@@ -264,11 +264,11 @@ class _Rewriter:
         if anchor is not None:
             self.at += 1
             return anchor
-        ranges = self.escaped()
+        ranges = self.escape_class()
         single = ranges[0] if len(ranges) == 1 else (0, 1)
         return _cases(chr(single[0]), fold) if single[0] == single[1] else in_brackets(ranges)
 
-    def escaped(self) -> Ranges:
+    def escape_class(self) -> Ranges:
         """The characters of what follows a backslash."""
         letter = self.next()
         if letter in "pP":
@@ -286,20 +286,20 @@ class _Rewriter:
         return _one(ord(letter))
 
     def property(self, negated: bool) -> Ranges:
-        found = re.compile(r"\{(\^?)(\w+)\}").match(self.source, self.at)
-        ranges = unicode_class(found[2]) if found and found[2][:1].isupper() else None
-        if found is None or ranges is None:
+        match = re.compile(r"\{(\^?)(\w+)\}").match(self.source, self.at)
+        ranges = unicode_class(match[2]) if match and match[2][:1].isupper() else None
+        if match is None or ranges is None:
             raise Unsupported(f"the class `\\p{self.source[self.at : self.at + 12]}`")
-        self.at = found.end()
-        return without(ranges) if negated != bool(found[1]) else ranges
+        self.at = match.end()
+        return without(ranges) if negated != bool(match[1]) else ranges
 
     def code(self, kind: str) -> Ranges:
         form = r"([0-9a-fA-F]{4})" if kind == "u" else r"\{([0-9a-fA-F]{1,6})\}|([0-9a-fA-F]{2})"
-        found = re.compile(form).match(self.source, self.at)
-        code = int(next(text for text in found.groups() if text), 16) if found else -1
-        if found is None or not 0 <= code <= 0x10FFFF or 0xD800 <= code < 0xE000:
+        match = re.compile(form).match(self.source, self.at)
+        code = int(next(text for text in match.groups() if text), 16) if match else -1
+        if match is None or not 0 <= code <= 0x10FFFF or 0xD800 <= code < 0xE000:
             raise Unsupported(f"`\\{kind}{self.source[self.at : self.at + 6]}`")
-        self.at = found.end()
+        self.at = match.end()
         return _one(code)
 
     def bracket(self, fold: bool) -> Ranges:
@@ -319,17 +319,17 @@ class _Rewriter:
         letter = self.next()
         if letter == "[":
             return self.bracket(fold)
-        ranges = self.escaped() if letter == "\\" else _one(ord(letter))
+        ranges = self.escape_class() if letter == "\\" else _one(ord(letter))
         if ranges and ranges[0][0] != ranges[-1][1]:
             return ranges
         low = high = ranges[0][0]
         after = self.source[self.at + 1 : self.at + 2]
         if after != "]" and self.take("-"):
-            ends = self.escaped() if self.take("\\") else _one(ord(self.next()))
+            ends = self.escape_class() if self.take("\\") else _one(ord(self.next()))
             if len(ends) != 1 or ends[0][0] != ends[0][1] or ends[0][0] < low:
                 raise Unsupported("a range in a class without an order")
             high = ends[0][0]
-        return _folded(low, high) if fold else ((low, high),)
+        return _both_cases(low, high) if fold else ((low, high),)
 
 
 def _is_unlimited(quantifier: str) -> bool:
@@ -343,7 +343,7 @@ def _one(code: int) -> Ranges:
     return ((code, code),)
 
 
-def _folded(low: int, high: int) -> Ranges:
+def _both_cases(low: int, high: int) -> Ranges:
     if high > 127:
         raise Unsupported("letters beyond ASCII of either case")
     letters = {other for code in range(low, high + 1) for other in _other_cases(chr(code))}
@@ -357,4 +357,4 @@ def _other_cases(letter: str) -> str:
 def _cases(letter: str, fold: bool) -> str:
     if not fold or not letter.isalpha():
         return literal(letter)
-    return in_brackets(_folded(ord(letter), ord(letter)))
+    return in_brackets(_both_cases(ord(letter), ord(letter)))

@@ -90,7 +90,7 @@ class Steps:
         others = {"Strip": _strip_spaces, "Replace": _replace, "Prepend": _prepend}
         accents = {
             "StripAccents": lambda part: [
-                replaced(in_brackets(unicode_class("combining") or ()), "")
+                replace_step(in_brackets(unicode_class("combining") or ()), "")
             ]
         }
         return {
@@ -266,12 +266,15 @@ def bert_normalizer(part: Part) -> list[Step]:
     accents = part.get("strip_accents")
     steps: list[Step] = []
     if part.get("clean_text", True):
-        steps += [replaced(_class("control"), ""), replaced(_class("blank"), " ")]
+        steps += [replace_step(_class("control"), ""), replace_step(_class("blank"), " ")]
     if part.get("handle_chinese_chars", True):
         # A blank before each, then one behind each.
-        steps += [replaced(f"(?={_class('cjk')})", " "), replaced(f"(?<={_class('cjk')})", " ")]
+        steps += [
+            replace_step(f"(?={_class('cjk')})", " "),
+            replace_step(f"(?<={_class('cjk')})", " "),
+        ]
     if lowercase if accents is None else accents:
-        steps += [{"type": "NFD"}, replaced(_class("accent"), "")]
+        steps += [{"type": "NFD"}, replace_step(_class("accent"), "")]
     return [*steps, {"type": "Lowercase"}] if lowercase else steps
 
 
@@ -291,10 +294,10 @@ def word_piece_decoder(part: Part) -> list[Step]:
     spaced: list[Step] = [{"type": "WordPiece", "prefix": prefix}]
     if not part.get("cleanup", True):
         return spaced
-    return [*spaced, *(replaced(literal(close), close[1:]) for close in CLOSE)]
+    return [*spaced, *(replace_step(literal(close), close[1:]) for close in CLOSE)]
 
 
-def replaced(pattern: str, text: str) -> Step:
+def replace_step(pattern: str, text: str) -> Step:
     return {"type": "Replace", "pattern": pattern, "text": text}
 
 

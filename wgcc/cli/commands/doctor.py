@@ -32,7 +32,7 @@ def command(as_json: bool) -> None:
     Exit code 1 if nothing can run bundles: no adapter is found and wasmtime is missing.
     """
     adapters = _adapters()
-    found: dict[str, Any] = {
+    report: dict[str, Any] = {
         "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
         "packages": {name: _version(name) for name in PACKAGES},
         "default": _default(),
@@ -40,14 +40,14 @@ def command(as_json: bool) -> None:
         "programs": {name: _program(names) for name, names in PROGRAMS.items()},
     }
     if as_json:
-        show_json(found)
+        show_json(report)
     else:
-        _show(found)
+        _show(report)
     if not adapters:
         from wgcc_runtime.device import NO_ADAPTER
 
         say(NO_ADAPTER)
-        if not found["packages"]["wasmtime"]:
+        if not report["packages"]["wasmtime"]:
             raise click.exceptions.Exit(PROBLEM)
 
 
@@ -64,7 +64,7 @@ def _adapters() -> list[dict[str, Any]]:
     from wgcc_runtime.errors import WgccError
     from wgcc_runtime.plan_parts import DEFAULT_LIMITS
 
-    found = []
+    records = []
     try:
         there = adapters()
     except WgccError as error:
@@ -73,7 +73,7 @@ def _adapters() -> list[dict[str, Any]]:
     for adapter in there:
         info = adapter.info
         limits = {key: adapter.limits.get(limit_key(key)) for key in DEFAULT_LIMITS}
-        found.append(
+        records.append(
             {
                 "name": adapter_name(adapter),
                 "kind": info["adapter_type"],
@@ -84,7 +84,7 @@ def _adapters() -> list[dict[str, Any]]:
                 "below_default": _below(limits, DEFAULT_LIMITS),
             }
         )
-    return found
+    return records
 
 
 def _below(limits: dict[str, Any], defaults: dict[str, int]) -> list[str]:
@@ -120,15 +120,15 @@ def _program_version(path: str) -> str:
     return (done.stdout or done.stderr).strip().split("\n")[0]
 
 
-def _show(found: dict[str, Any]) -> None:
-    show(found["system"])
-    show(", ".join(f"{name} {version or '-'}" for name, version in found["packages"].items()))
-    device, reason = found["default"]["device"], found["default"]["reason"]
+def _show(report: dict[str, Any]) -> None:
+    show(report["system"])
+    show(", ".join(f"{name} {version or '-'}" for name, version in report["packages"].items()))
+    device, reason = report["default"]["device"], report["default"]["reason"]
     what = "their WebAssembly twin" if device == "wasm" else device
     show(f"\nbundles run on {click.style(what, bold=True)}: {reason}")
-    if device == "wasm" and found["adapters"]:
-        show(f"(without a twin, from wgcc build --no-twin: on {found['adapters'][0]['name']})")
-    for adapter in found["adapters"]:
+    if device == "wasm" and report["adapters"]:
+        show(f"(without a twin, from wgcc build --no-twin: on {report['adapters'][0]['name']})")
+    for adapter in report["adapters"]:
         show(f"\nadapter {click.style(adapter['name'], bold=True)}")
         show(f"  {adapter['kind']}, {adapter['backend']}, driver {adapter['driver'] or '-'}")
         show(f"  features: {', '.join(adapter['features']) or 'none beyond the basic ones'}")
@@ -140,5 +140,5 @@ def _show(found: dict[str, Any]) -> None:
         )
         show(f"  limits: {text}")
     show("")
-    for name, program in found["programs"].items():
+    for name, program in report["programs"].items():
         show(f"{name:9} {program['version'] if program else 'not found'}")

@@ -136,9 +136,9 @@ def _compare(
         inputs[value.name] = drawn.astype(NUMPY[value.dtype])
     with wgcc_runtime.load(bundle, device="wasm", weights=weights) as loaded:
         wanted = list(getattr(loaded, entry)(**inputs).values())
-    found, runner = run_onnx(model, inputs)
+    outputs, runner = run_onnx(model, inputs)
     gaps = {}
-    for (name, array), right in zip(found.items(), wanted, strict=True):
+    for (name, array), right in zip(outputs.items(), wanted, strict=True):
         gaps[name] = float(np.abs(array.astype(np.float64) - right).max(initial=0.0))
         if gaps[name] > 1e-4 * max(1.0, float(np.abs(right).max(initial=0.0))):
             text = f"{name} differs by {gaps[name]:.3g} in {runner}: nothing was written"

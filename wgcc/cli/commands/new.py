@@ -221,13 +221,13 @@ def _pictures(examples: Path) -> dict[str, bytes]:
     from wgcc_runtime.weights import load_weights
 
     arrays = load_weights(examples / "digits" / "train.safetensors")[0]
-    found: dict[str, bytes] = {}
+    pictures: dict[str, bytes] = {}
     for digit in range(10):
         images = arrays["image"][arrays["label"] == digit][:PICTURES]
         for number, image in enumerate(images, 1):
             # 0 is paper, 16 ink.
-            found[f"pictures/{digit}/{number:02}.png"] = png(255 - image.astype(int) * 255 // 16)
-    return found
+            pictures[f"pictures/{digit}/{number:02}.png"] = png(255 - image.astype(int) * 255 // 16)
+    return pictures
 
 
 def png(grey: Array) -> bytes:

@@ -103,19 +103,19 @@ def command(
             options = {"steps": count or CHARACTERS, "stop": stops, "inputs": given}
             return _stream(model, entry, prompt, options, as_json)
         results = model.map(entry, **given)
-    found = Outputs(model.entry(entry), results, class_names(model))
+    run_outputs = Outputs(model.entry(entry), results, class_names(model))
     for target in outputs:
-        _write(target, found)
+        _write(target, run_outputs)
     if as_json:
-        _show_json(found)
+        _show_json(run_outputs)
     elif not outputs:
-        found.show()
+        run_outputs.show()
 
 
-def _show_json(found: Outputs) -> None:
-    named = found.named()
-    lists = {name: array.tolist() for name, array in found.arrays.items()}
-    show_json({**({"classes": named} if named else {}), **lists})
+def _show_json(outputs: Outputs) -> None:
+    classes = outputs.row_classes()
+    lists = {name: array.tolist() for name, array in outputs.arrays.items()}
+    show_json({**({"classes": classes} if classes else {}), **lists})
 
 
 def _check_prompt(
@@ -131,7 +131,7 @@ def _check_prompt(
 
 
 def _known_letters(model: Model, prompt: str) -> str:
-    """Without characters that are not in the vocabulary."""
+    """The prompt without the characters that the vocabulary lacks."""
     vocab = model.plan.vocab
     known = "".join(letter for letter in prompt if not vocab or letter in vocab)
     if known != prompt:
@@ -161,9 +161,9 @@ def _stream(model: Model, entry: str, prompt: str, options: dict[str, Any], as_j
     say(f"({rate:.0f} {what} a second on {model.device_name})")
 
 
-def _write(target: str, found: Outputs) -> None:
+def _write(target: str, outputs: Outputs) -> None:
     name, has_name, file = target.partition("=")
-    results = dict(found.arrays)
+    results = dict(outputs.arrays)
     path = Path(file if has_name else target)
     chosen = {name: results[name]} if has_name and name in results else results
     if has_name and name not in results:
@@ -174,22 +174,22 @@ def _write(target: str, found: Outputs) -> None:
             f"-o NAME={path}, or write a .npz"
         )
     try:
-        _save(path, replace(found, arrays=chosen))
+        _save(path, replace(outputs, arrays=chosen))
     except OSError as error:
         raise click.FileError(str(path), str(error)) from None
     say(f"wrote {path}")
 
 
-def _save(path: Path, found: Outputs) -> None:
+def _save(path: Path, outputs: Outputs) -> None:
     from wgcc_runtime.replace_file import replace_file
 
-    arrays = dict(found.arrays)
+    arrays = dict(outputs.arrays)
     if path.suffix == ".npy":
         replace_file(path, _npy(next(iter(arrays.values()))))
     elif path.suffix == ".npz":
         replace_file(path, _npz(arrays))
     elif path.suffix == ".csv":
-        replace_file(path, found.csv())
+        replace_file(path, outputs.csv())
     elif path.suffix == ".safetensors":
         from wgcc_runtime.weights import save_arrays
 
@@ -205,7 +205,7 @@ def _npy(array: Array) -> bytes:
 
 
 def _npz(arrays: dict[str, Array]) -> bytes:
-    """As numpy.savez writes it, which cannot take an array called `file`."""
+    """Writes what numpy.savez writes; that function cannot take an array called `file`."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         for name, array in arrays.items():
@@ -219,20 +219,20 @@ def read_inputs(
     """`FILE`, `NAME=FILE` or `NAME=NUMBER`: arrays and numbers by the names of inputs."""
     from wgcc_runtime.data.array_files import SUFFIXES
 
-    found: dict[str, Any] = {}
+    inputs: dict[str, Any] = {}
     files = []
     for item in items:
         name, has_name, value = item.partition("=")
         if has_name and not Path(item).exists():
-            found[name] = _value(value)
+            inputs[name] = _value(value)
         else:
             files.append(Path(item))
     for path in files:
         if path.suffix.lower() in SUFFIXES or not path.exists():
-            found.update(_arrays(path, entry))
+            inputs.update(_arrays(path, entry))
         else:
-            found.update(_rows(path, model, entry, options, found))
-    return found
+            inputs.update(_rows(path, model, entry, options, inputs))
+    return inputs
 
 
 def _arrays(path: Path, entry: Entry) -> dict[str, Any]:
@@ -307,10 +307,10 @@ class Outputs:
         best = np.atleast_2d(array).argmax(axis=1)
         return [self.classes[int(number)] for number in best]
 
-    def named(self) -> dict[str, list[str]]:
+    def row_classes(self) -> dict[str, list[str]]:
         """The class of each row, for every output that has one."""
-        found = {name: self.class_of_rows(name) for name in self.arrays}
-        return {name: names for name, names in found.items() if names is not None}
+        classes = {name: self.class_of_rows(name) for name in self.arrays}
+        return {name: names for name, names in classes.items() if names is not None}
 
     def show(self) -> None:
         for name, array in self.arrays.items():

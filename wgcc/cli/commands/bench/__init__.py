@@ -60,13 +60,13 @@ def command(
         paths = [bundle, *([compare] if compare else [])]
         subjects = [Measured(stack, path, entries, device, profile) for path in paths]
         _measure(subjects, seconds)
-        found = [subject.facts(per_kernel) for subject in subjects]
+        measurements = [subject.facts(per_kernel) for subject in subjects]
     if as_json:
-        show_json(dict(zip(("bundle", "compared"), found, strict=False)))
+        show_json(dict(zip(("bundle", "compared"), measurements, strict=False)))
         return
     from wgcc.cli.commands.bench.text import bench_text
 
-    show(bench_text(*found))
+    show(bench_text(*measurements))
 
 
 class Measured:
@@ -102,7 +102,7 @@ class Measured:
     def facts(self, per_kernel: bool) -> dict[str, Any]:
         model = self._model
         buffers = model.plan.buffers
-        found: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "path": str(self._path),
             "device": model.device_name,
             "profile": model.profile_name,
@@ -113,8 +113,8 @@ class Measured:
             "entries": [self._entry(name) for name in self.names],
         }
         if per_kernel:
-            found["kernels"] = [self._kernels(name) for name in self.names]
-        return found
+            facts["kernels"] = [self._kernels(name) for name in self.names]
+        return facts
 
     def _entry(self, name: str) -> dict[str, Any]:
         from wgcc_runtime.plan_parts import times_run

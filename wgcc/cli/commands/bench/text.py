@@ -19,7 +19,7 @@ def predicted_ms(
 ) -> list[float]:
     """The least milliseconds of each dispatch on a device; 0 where the kernel cannot be read."""
     known: dict[tuple[object, ...], float] = {}
-    found = []
+    milliseconds = []
     for dispatch in dispatches:
         bound = [binding.size for binding in dispatch.bindings]
         key = (dispatch.kernel, *dispatch.grid, *bound)
@@ -28,8 +28,8 @@ def predicted_ms(
             text = file.read_text(encoding="utf-8")
             access = access_or_none(text, dispatch.grid, dispatch.flops, bound)
             known[key] = 1000 * seconds(access, device) if access else 0.0
-        found.append(known[key])
-    return found
+        milliseconds.append(known[key])
+    return milliseconds
 
 
 Facts = dict[str, Any]

@@ -232,19 +232,19 @@ def data_file(
 
     `known` is how the data was read that given weights were trained with.
     """
-    from wgcc.bundle.content import data_bytes, described, labelled
+    from wgcc.bundle.content import data_bytes, form_of_plan, with_labels
     from wgcc_runtime.fit import kept_preparation
 
     path, title, labels = options["data"], options["title"], options["labels"]
     vocab = compiled.program.vocab
-    form = described(compiled.planned.plan, None if isinstance(vocab, str) else vocab.text)
+    form = form_of_plan(compiled.planned.plan, None if isinstance(vocab, str) else vocab.text)
     if path is None and title is None and labels is None and known is None:
         return None
     arrays: Mapping[str, Array] = {}
     has_learned, own = options["weights"] is not None, known
     names = None if labels is None else [name.strip() for name in labels.split(",")]
     if names is not None:
-        known = labelled(own, own["target"] if own else _target(form), names, form)
+        known = with_labels(own, own["target"] if own else _target(form), names, form)
     if path is not None:
         reading = partial(_read, path, form, options["reading"], has_learned=has_learned)
         data = None
@@ -259,7 +259,7 @@ def data_file(
 
 def _with_new_names(data: Data, names: Sequence[str], form: Mapping[str, Any]) -> Data | None:
     """Data whose names of classes are sorted as the labels are, which name its classes anew."""
-    from wgcc.bundle.content import labelled
+    from wgcc.bundle.content import with_labels
     from wgcc_runtime.data.known_classes import is_alike
     from wgcc_runtime.data.preparation import class_names
     from wgcc_runtime.data.problems import listed
@@ -274,7 +274,7 @@ def _with_new_names(data: Data, names: Sequence[str], form: Mapping[str, Any]) -
         )
     ):
         return None
-    preparation = labelled(data.preparation, data.preparation["target"], names, form)
+    preparation = with_labels(data.preparation, data.preparation["target"], names, form)
     if own != [str(number) for number in range(len(own))]:
         new = listed(f"{old} is {name}" for old, name in zip(own, names, strict=False))
         data.notes.append(f"--labels names the classes of the data anew: {new}.")
@@ -306,5 +306,5 @@ def _say_read(path: Path, data: Data, reading: DataOptions) -> None:
 def _target(form: Mapping[str, Any]) -> str | None:
     from wgcc_runtime.data.form import form_of
 
-    found = form_of(form)
-    return found.target(found.entries[ENTRY]) if ENTRY in found.entries else None
+    data_form = form_of(form)
+    return data_form.target(data_form.entries[ENTRY]) if ENTRY in data_form.entries else None

@@ -54,38 +54,38 @@ def facts(
 TOO_LARGE = "no twin.wasm: WebAssembly has 4 GiB of memory, so this model runs on GPUs only"
 
 
-def summary(found: Mapping[str, Any], verbose: bool = False) -> str:
+def summary(facts: Mapping[str, Any], verbose: bool = False) -> str:
     """The lines that `wgcc build` ends with: at most eight, more only with `verbose`."""
-    count, total = len(found["files"]), size(sum(found["files"].values()))
-    frozen = found["parameters"] - found["trainable"]
-    parameters = plural(found["parameters"], "parameter") + (
+    count, total = len(facts["files"]), size(sum(facts["files"].values()))
+    frozen = facts["parameters"] - facts["trainable"]
+    parameters = plural(facts["parameters"], "parameter") + (
         f" ({thousands(frozen)} of them frozen)" if frozen else ""
     )
-    memory, kept = found["memory"], _lines_of_kept(found["folder"], found["kept"])
+    memory, kept = facts["memory"], _lines_of_kept(facts["folder"], facts["kept"])
     notes = [
-        *_remat_lines(found["segments"]),
-        *([TOO_LARGE] if found["tooLargeForTwin"] else []),
+        *_remat_lines(facts["segments"]),
+        *([TOO_LARGE] if facts["tooLargeForTwin"] else []),
     ]
-    entries = _dispatches(found["entries"])
+    entries = _dispatches(facts["entries"])
     most = len(entries) if verbose else max(1, MOST_LINES - 3 - len(notes) - len(kept))
     lines = [
-        *(_details(found) if verbose else []),
+        *(_details(facts) if verbose else []),
         f"{parameters}; {size(with_guard(memory))} of GPU memory ({_parts(memory)})",
         *notes,
         *_first(entries, most),
-        f"{found['folder']}: {found['model']}, {plural(count, 'file')}, {total}, "
-        f"built in {found['seconds']:.2f} s",
-        f"{' ' * 2}try it: open {Path(found['folder']) / 'index.html'} in a browser",
+        f"{facts['folder']}: {facts['model']}, {plural(count, 'file')}, {total}, "
+        f"built in {facts['seconds']:.2f} s",
+        f"{' ' * 2}try it: open {Path(facts['folder']) / 'index.html'} in a browser",
         *kept,
     ]
     return "\n".join(lines)
 
 
-def _details(found: Mapping[str, Any]) -> list[str]:
-    files = _by_folder(found["files"])
+def _details(facts: Mapping[str, Any]) -> list[str]:
+    files = _by_folder(facts["files"])
     return [
         table([(f"  {name}", size(count)) for name, count in files.items()], right=(1,)),
-        f"storage buffers per kernel: {found['storageBuffers']} (limit {MAX_STORAGE_BUFFERS})",
+        f"storage buffers per kernel: {facts['storageBuffers']} (limit {MAX_STORAGE_BUFFERS})",
     ]
 
 
@@ -111,11 +111,11 @@ def _lines_of_kept(folder: str, kept: Mapping[str, str]) -> list[str]:
 
 def _by_folder(files: Mapping[str, int]) -> dict[str, int]:
     """Each file, then each folder as one line."""
-    found = {name: count for name, count in files.items() if "/" not in name}
+    sizes = {name: count for name, count in files.items() if "/" not in name}
     for folder in dict.fromkeys(name.partition("/")[0] for name in files if "/" in name):
         inside = [count for name, count in files.items() if name.startswith(f"{folder}/")]
-        found[f"{folder}/ ({plural(len(inside), 'file')})"] = sum(inside)
-    return found
+        sizes[f"{folder}/ ({plural(len(inside), 'file')})"] = sum(inside)
+    return sizes
 
 
 def _parts(memory: Mapping[str, int]) -> str:

@@ -113,7 +113,7 @@ def _parameters(program: Program) -> int:
 
 
 def _bytes(program: Program) -> int:
-    """In memory, without the padding of words."""
+    """The bytes of all parameters in memory, without the padding of words."""
     types = (tensor.type for tensor in program.params.values())
     return sum(type_.size * DTYPE_TABLE[type_.dtype].bytes for type_ in types)
 

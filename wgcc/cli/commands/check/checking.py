@@ -41,13 +41,13 @@ def check_file(
     result = Checked(path)
     try:
         check_file_name(path.name)
-        found = check(
+        programs = check(
             path, result.diagnostics, sizes=sizes, seed=seed, prepare=autograd,
             strict_dims=strict_dims,
         )  # fmt: skip
-        if model is not None and model not in found and not result.diagnostics.errors:
+        if model is not None and model not in programs and not result.diagnostics.errors:
             raise WgError(f"there is no model {model}")
-        for name, program in found.items():
+        for name, program in programs.items():
             if model in (None, name) and not result.diagnostics.errors:
                 # Limits of WebGPU are only known when there are kernels.
                 lowered = lower(program)

@@ -193,10 +193,10 @@ def _rules(map_file: Path, shapes: Mapping[str, Shape], sources: Mapping[str, Sh
     text = data.decode("utf-8", errors="replace")
     if map_file.suffix.lower() != ".toml":
         return read_map(text, map_file.name, shapes, sources)
-    found = read_toml_map(text, map_file.name, shapes, sources)
-    for note in found.notes:
+    toml_map = read_toml_map(text, map_file.name, shapes, sources)
+    for note in toml_map.notes:
         say(note)
-    return found.rules
+    return toml_map.rules
 
 
 def _write_map(
@@ -246,8 +246,8 @@ def _complain(proposal: Proposal, program: Program, partial: bool) -> None:
             f"no tensor in the file fits {listing(missing)}; name it in a map (--map), or give "
             "--partial to keep its initial values"
         )
-    for found, text in ((SHAPE, "by its shape only"), (ORDER, "by the order of layers only")):
-        names = [pair.target for pair in proposal.pairs if pair.found == found]
+    for criterion, text in ((SHAPE, "by its shape only"), (ORDER, "by the order of layers only")):
+        names = [pair.target for pair in proposal.pairs if pair.found == criterion]
         if names:
             say(f"please check: {listing(names)} matched {text}")
     assumed = [pair.target for pair in proposal.pairs if pair.assumed]

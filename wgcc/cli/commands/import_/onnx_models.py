@@ -185,7 +185,7 @@ def comparing(options: Mapping[str, Any]) -> Comparing:
 
 
 def _refuse_without_effect(options: Mapping[str, Any]) -> None:
-    """What only training needs says nothing of a model that is not trained."""
+    """Options that only training needs are refused for a model that is not trained."""
     both = ("train", "lora")
     needed = {"loss": both, "loss_output": both, "lr": both, "rank": ("lora",)}
     for name, others in needed.items():
@@ -242,9 +242,9 @@ def import_model(
 def _refuse_differences(path: Path, imported: Imported) -> None:
     wrong = [item for item in imported.differences if not item.is_small]
     if wrong:
-        found = ", ".join(f"`{item.output}` by {item.largest:.3g}" for item in wrong)
+        differences = ", ".join(f"`{item.output}` by {item.largest:.3g}" for item in wrong)
         raise WgError(
-            f"{path}: the result differs from {imported.compared_with}: {found}; "
+            f"{path}: the result differs from {imported.compared_with}: {differences}; "
             "nothing was written"
         )
 

@@ -21,11 +21,11 @@ UNUSED = "WG09"
 
 
 def diagnostics(document: Document) -> list[types.Diagnostic]:
-    found = [_convert(document, item) for item in document.analysis.diagnostics]
+    problems = [_convert(document, item) for item in document.analysis.diagnostics]
     if document.analysis.problem:
         start = document.positions.range(0, 0)
-        found.append(types.Diagnostic(start, document.analysis.problem, source="wgcc"))
-    return found
+        problems.append(types.Diagnostic(start, document.analysis.problem, source="wgcc"))
+    return problems
 
 
 def code_actions(document: Document, asked: types.Range) -> list[types.CodeAction]:

@@ -92,8 +92,8 @@ class EditorSession:
             waiting.cancel()
 
     def _publish(self, uri: str) -> None:
-        found = diagnostics(self.documents.get(uri))
-        self.server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found))
+        problems = diagnostics(self.documents.get(uri))
+        self.server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, problems))
 
 
 def did_open(session: EditorSession, params: types.DidOpenTextDocumentParams) -> None:
@@ -124,10 +124,10 @@ def pull_diagnostics(
 
 def show_hover(session: EditorSession, params: types.HoverParams) -> types.Hover | None:
     document, offset = session.locate(params)
-    found = hover.hover(document.analysis, offset)
-    if found is None:
+    explanation = hover.hover(document.analysis, offset)
+    if explanation is None:
         return None
-    return types.Hover(_markdown(found.markdown), document.positions.of(found.span))
+    return types.Hover(_markdown(explanation.markdown), document.positions.of(explanation.span))
 
 
 def show_inlay_hints(
@@ -164,13 +164,13 @@ def help_with_signature(
     session: EditorSession, params: types.SignatureHelpParams
 ) -> types.SignatureHelp | None:
     document, offset = session.locate(params)
-    found = signatures.signature_help(document.analysis, offset)
-    if found is None:
+    call_help = signatures.signature_help(document.analysis, offset)
+    if call_help is None:
         return None
-    parameters = [types.ParameterInformation(text) for text in found.parameters]
-    documentation = _markdown(found.documentation) if found.documentation else None
-    information = types.SignatureInformation(found.signature, documentation, parameters)
-    return types.SignatureHelp([information], 0, found.active)
+    parameters = [types.ParameterInformation(text) for text in call_help.parameters]
+    documentation = _markdown(call_help.documentation) if call_help.documentation else None
+    information = types.SignatureInformation(call_help.signature, documentation, parameters)
+    return types.SignatureHelp([information], 0, call_help.active)
 
 
 def go_to_definition(

@@ -152,8 +152,8 @@ def _show_kernels(subject: Subject, kernel: str | None, as_json: bool) -> None:
 
     if kernel is None:
         texts = subject.kernel_texts()
-        found = [kernel_facts(subject.plan, name, text) for name, text in texts.items()]
-        show_json(found) if as_json else show(facts_table(found))
+        all_facts = [kernel_facts(subject.plan, name, text) for name, text in texts.items()]
+        show_json(all_facts) if as_json else show(facts_table(all_facts))
         return
     name, text = subject.kernel(kernel)
     facts = kernel_facts(subject.plan, name, text)

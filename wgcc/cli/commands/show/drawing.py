@@ -202,15 +202,15 @@ def _lasts(plan: Mapping[str, Any], region: Region) -> bool:
 
 def _writers(written: Sequence[tuple[Region, int]], regions: Sequence[Region]) -> list[int]:
     """The boxes that wrote the current contents of these regions."""
-    found: dict[int, None] = {}
+    boxes: dict[int, None] = {}
     for region in regions:
         unknown = [(region["offset"], region["offset"] + region["size"])]
         for other, box in reversed(written):
             left = _without(unknown, other) if other["buffer"] == region["buffer"] else unknown
             if left != unknown:
-                found[box] = None
+                boxes[box] = None
                 unknown = left
-    return list(found)
+    return list(boxes)
 
 
 def _without(intervals: list[tuple[int, int]], region: Region) -> list[tuple[int, int]]:

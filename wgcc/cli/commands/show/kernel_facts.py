@@ -58,7 +58,7 @@ def kernel_facts(plan: Mapping[str, Any], name: str, text: str) -> Facts:
 
 
 def facts_comment(facts: Facts) -> str:
-    """As comment lines, so that what follows them is still a WGSL file."""
+    """Writes the facts as comment lines, so that the kernel below them is still a WGSL file."""
     workgroup = " x ".join(map(str, facts["workgroup"]))
     lines = [
         f"workgroup: {workgroup} = {facts['threads']} threads",
@@ -150,14 +150,14 @@ def _add_access(facts: Facts, text: str) -> None:
         key = (*item["grid"], flops, *bound)
         if key not in known:
             known[key] = access_or_none(text, tuple(item["grid"]), flops, bound)
-        found = known[key]
-        item["bytes"] = item["times"] * (found.least_bytes if found else sum(bound))
+        access = known[key]
+        item["bytes"] = item["times"] * (access.least_bytes if access else sum(bound))
         item["intensity"] = item["flops"] / item["bytes"] if item["bytes"] else 0.0
-        item["access"] = access_facts(found) if found else None
-        if found:
+        item["access"] = access_facts(access) if access else None
+        if access:
             item["access"]["subgroup_barriers"] = _subgroup_barriers(text, tuple(item["grid"]))
-    found = next((access for access in known.values() if access), None)
-    facts["registers"] = found.registers if found else None
+    first = next((access for access in known.values() if access), None)
+    facts["registers"] = first.registers if first else None
 
 
 @lru_cache
@@ -205,13 +205,13 @@ def _cell(value: Any, form: Callable[[Any], str]) -> str:
 
 
 def _operations_per_load(constants: Mapping[str, int]) -> float:
-    """For a matrix product."""
+    """How many operations a matrix product does with each operand that a thread loads."""
     rows, cols = constants["TM"], constants["TN"]
     return 2 * rows * cols / (rows + cols)
 
 
 def _dispatches(plan: Mapping[str, Any], number: int) -> list[Facts]:
-    found: dict[tuple[str, int], Facts] = {}
+    facts: dict[tuple[str, int], Facts] = {}
     copies = {"f16 copies": {"dispatches": plan["copies"]}} if "copies" in plan else {}
     for name, entry in {**plan["entries"], **copies}.items():
         for profile in (GPU, *plan.get("profiles", {})):
@@ -221,15 +221,15 @@ def _dispatches(plan: Mapping[str, Any], number: int) -> list[Facts]:
             for i, dispatch in enumerate(all_dispatches(entry)):
                 launch = replaced.get(i, dispatch)
                 # A dispatch that several profiles share is listed once.
-                if launch["kernel"] != number or (name, i) in found:
+                if launch["kernel"] != number or (name, i) in facts:
                     continue
-                found[name, i] = {
+                facts[name, i] = {
                     "entry": name, "profile": profile, "at": dispatch.get("at", ""),
                     "grid": launch["grid"], "times": times[i],
                     "flops": times[i] * dispatch.get("flops", 0),
                     "bound": [binding["size"] for binding in dispatch["bindings"]],
                 }  # fmt: skip
-    return list(found.values())
+    return list(facts.values())
 
 
 def _accumulators(text: str, constants: Mapping[str, int]) -> int:

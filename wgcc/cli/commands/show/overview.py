@@ -178,7 +178,7 @@ def memory_facts(subject: Subject) -> dict[str, Any]:
 
 
 def _lives(subject: Subject) -> dict[str, list[dict[str, Any]]]:
-    """For each entry its temporaries: name, bytes, buffer, first and last dispatch."""
+    """The temporaries of each entry: name, bytes, buffer, first and last dispatch."""
     if subject.compiled is None:
         return {}
     return {
@@ -274,10 +274,10 @@ def _dispatch(number: int, dispatch: Dispatch, name: str) -> Iterator[str]:
         if shown:
             yield f"        {verb:6} {', '.join(shown)}"
     for made in dispatch.made:
-        yield f"        {_made(made)}"
+        yield f"        {_made_text(made)}"
 
 
-def _made(made: Made) -> str:
+def _made_text(made: Made) -> str:
     names = ", ".join(made.names[:LISTED])
     more = len(made.names) - LISTED
     stored = f"stored because {made.stored}" if made.stored else "not stored"

@@ -237,13 +237,13 @@ def read_for(plan: Plan, job: TrainingJob, model: Model | StartValues) -> Data:
         if known and not is_only_names(known):
             say(f"note: Columns, classes and scaling are those of {job.weights}.")
         return data
-    found = bundle_data(open_bundle(job.bundle), form_of(plan).entry(job.entry))
-    if found is None:
+    bundled_data = bundle_data(open_bundle(job.bundle), form_of(plan).entry(job.entry))
+    if bundled_data is None:
         text = f"{job.bundle} holds no data for `{job.entry}`: give a file, or build it with --data"
         raise WgccError("data", text)
     # Weights that were trained with this data go on with its scaling; drawn ones have a seed.
     is_new = not job.weights and "seed" in plan.weights
-    return replace(found, own_scaling=found.own_scaling and is_new)
+    return replace(bundled_data, own_scaling=bundled_data.own_scaling and is_new)
 
 
 def evaluation_of(plan: Plan, job: TrainingJob, data: Data) -> tuple[Data, Any]:

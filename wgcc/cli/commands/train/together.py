@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 
 def started_together() -> str:
-    """What started this process with others, such as `mpiexec`, or nothing."""
+    """The command that started this process with others, such as `mpiexec`; empty if none did."""
     from wgcc_runtime.distributed.launchers import launch
     from wgcc_runtime.mpi import is_parallel
 
-    found = launch()
+    own_launch = launch()
     if not is_parallel():
         return ""
-    if found.rank > 0:
+    if own_launch.rank > 0:
         mute()
-    return found.command
+    return own_launch.command
 
 
 def run_mpi(job: TrainingJob, as_json: bool) -> None:

@@ -19,8 +19,8 @@ OF_RAY = ("--workers", "--ray", "--cores", "--gpus")
 def _range(ctx: click.Context, param: click.Parameter, text: str | None) -> Range | None:
     if text is None:
         return None
-    found = re.fullmatch(r"([1-9]\d{0,4})(?:-([1-9]\d{0,4}))?", text)
-    least, most = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+    match = re.fullmatch(r"([1-9]\d{0,4})(?:-([1-9]\d{0,4}))?", text)
+    least, most = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
     if least > most:
         raise click.BadParameter(f"{text!r} is not a number, nor MIN-MAX such as 2-8")
     return least, most

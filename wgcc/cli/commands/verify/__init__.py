@@ -60,7 +60,7 @@ def command(
     if an output is wrong.
     """
     code = _check_kernels(bundle)
-    found: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     for stack in dict.fromkeys(stacks.split(",")):
         if stack not in STACKS:
             raise click.BadParameter(
@@ -78,11 +78,11 @@ def command(
             except click.exceptions.Exit as refused:
                 code = max(code, refused.exit_code)
                 continue
-            found.append(result)
+            results.append(result)
             code = max(code, 0 if result["passed"] else CHECK_FAILED)
-    _say_rest(bundle, found)
+    _say_rest(bundle, results)
     if as_json:
-        show_json(found)
+        show_json(results)
     raise click.exceptions.Exit(code)
 
 
@@ -142,14 +142,14 @@ def _has_adapter(bundle: Path) -> bool:
     return any(can_run(adapter, wgcc_runtime.load_plan(bundle)) for adapter in best)
 
 
-def _say_rest(bundle: Path, found: list[dict[str, Any]]) -> None:
+def _say_rest(bundle: Path, results: list[dict[str, Any]]) -> None:
     """Which code of the bundle was not tested, and what somebody edited in it."""
     import wgcc_runtime
 
-    if not found:
+    if not results:
         return
     plan = wgcc_runtime.load_plan(bundle)
-    codes = {result["code"] for result in found}
+    codes = {result["code"] for result in results}
     if "WGSL" not in codes:
         why = "" if _has_adapter(bundle) else ", because no WebGPU adapter here can run them"
         say(f"the WGSL kernels were not run{why}: this says nothing about them", style="dim")
@@ -219,7 +219,7 @@ def _large_selftest(bundle: Path, sizes: dict[str, float]) -> dict[str, Any] | N
 
 
 def _on_web(stack: str, bundle: Path, device: str | None, profile: str | None) -> dict[str, Any]:
-    """On WebGPU as the platform has it; with `device` wasm, the twin in JavaScript."""
+    """Runs on the platform's WebGPU; with `device` wasm, runs the twin in JavaScript."""
     from wgcc.cli.commands.verify.stacks import run_on
     from wgcc.files import data_dir
     from wgcc_runtime.device import uses_subgroups

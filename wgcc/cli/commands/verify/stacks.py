@@ -61,7 +61,7 @@ class StackError(WgError):
 def run_on(
     stack: str, bundle: Path, job: Path, arguments: Mapping[str, Any], folders: Sequence[Path] = ()
 ) -> Any:
-    """What the job returned. `folders`: where Node may find the npm package webgpu."""
+    """Returns what the job returned; Node also looks in `folders` for the npm package webgpu."""
     if not (bundle / "index.js").is_file():
         raise StackError(f"{stack}: {bundle} has no index.js; build it again with this wgcc")
     program = _program(stack)
@@ -92,9 +92,9 @@ def run_on(
 
 def _program(stack: str) -> str:
     for name in PROGRAMS[stack]:
-        found = shutil.which(name)
-        if found:
-            return found
+        path = shutil.which(name)
+        if path:
+            return path
     raise StackError(f"{stack}: not found on this machine; install {PROGRAMS[stack][0]}")
 
 
