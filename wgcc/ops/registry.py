@@ -84,7 +84,7 @@ class Indirect:
     """Element at `index` of the output is one of input 0, at an index read from input 1 (integers).
 
     Input 1 is read at `at(node, index)`; its element is clamped to `0 … limit(node)` and given as
-    `found` to `index(node, index, found)`, which gives the index into input 0.
+    `stored_index` to `index(node, index, stored_index)`, which gives the index into input 0.
     """
 
     at: Callable[[Node, tuple[Any, ...]], tuple[Any, ...]]

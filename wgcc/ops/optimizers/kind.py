@@ -317,12 +317,12 @@ def _reference(
 def list_samples(lists: int, scalars: int, cases: Sequence[Mapping[str, Any]]) -> list[Sample]:
     """One sample per set of attributes; `decay` and `gated` each add their scalar."""
     shapes = ((65,), (3, 5), ())
-    found = []
+    samples = []
     for attrs in cases:
         extra = (attrs.get("decay", "none") != "none") + bool(attrs.get("gated"))
         types = [*shapes * lists, *[()] * (scalars + extra)]
-        found.append(Sample(types, {"n": 3, **attrs}, 0.1, 1.0, differentiable=False))
-    return found
+        samples.append(Sample(types, {"n": 3, **attrs}, 0.1, 1.0, differentiable=False))
+    return samples
 
 
 def form(attrs: Attrs) -> UpdateForm:
