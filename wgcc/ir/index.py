@@ -94,16 +94,16 @@ class Index:
         return self + other * -1
 
     def __floordiv__(self, divisor: int) -> Index:
-        return self if divisor == 1 else _divided(self, divisor)
+        return self if divisor == 1 else _divide(self, divisor)
 
     def __mod__(self, divisor: int) -> Index:
         return constant(0) if divisor == 1 else _remaining(self, divisor)
 
     def variables(self) -> set[Variable]:
-        found: set[Variable] = set()
+        variables: set[Variable] = set()
         for atom, _ in self.terms:
-            found |= {atom} if isinstance(atom, Variable) else atom.dividend.variables()
-        return found
+            variables |= {atom} if isinstance(atom, Variable) else atom.dividend.variables()
+        return variables
 
     def substitute(self, new: Mapping[Variable, Index]) -> Index:
         total = constant(self.offset)
@@ -178,15 +178,15 @@ def coordinates_of(position: Index, shape: Sequence[int]) -> tuple[Index, ...]:
 
 @lru_cache(maxsize=4096)
 def _coordinates_of(position: Index, shape: tuple[int, ...]) -> tuple[Index, ...]:
-    found = []
+    axis_indices = []
     for axis, extent in enumerate(shape):
         inner = prod(shape[axis + 1 :])
         outer_is_all = axis == 0 or prod(shape[:axis]) == 1
         quotient = position // inner
-        found.append(quotient if outer_is_all else quotient % extent)
+        axis_indices.append(quotient if outer_is_all else quotient % extent)
         if extent == 1:
-            found[-1] = constant(0)
-    return tuple(found)
+            axis_indices[-1] = constant(0)
+    return tuple(axis_indices)
 
 
 def _high(atom: Atom) -> int:
@@ -226,7 +226,7 @@ def _rejoin(index: Index) -> Index:
 
 
 @lru_cache(maxsize=16384)
-def _divided(index: Index, divisor: int) -> Index:
+def _divide(index: Index, divisor: int) -> Index:
     whole, rest = index.split(divisor)
     return whole + _quotient(rest, divisor)
 

@@ -79,7 +79,7 @@ class Buffer:
 
 @dataclass(slots=True)
 class Buffers:
-    """Buffers that grow while tensors get places in them; `sized()` gives the result."""
+    """Buffers that grow while tensors get places in them; `with_sizes()` gives the result."""
 
     _ends: dict[str, int] = field(default_factory=dict)
     _roles: dict[str, str] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class Buffers:
         """Buffers end on 16 bytes, so that they can be copied and bound whole."""
         return round_up(max(self.end(buffer), 4), 4)
 
-    def sized(self) -> list[Buffer]:
+    def with_sizes(self) -> list[Buffer]:
         return [Buffer(name, self.words(name), role) for name, role in self._roles.items()]
 
 

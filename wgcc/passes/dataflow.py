@@ -114,7 +114,7 @@ class Flow:
 
         Slices leave elements out, broadcasts repeat them; what puts them among others does neither.
         """
-        pending, found = [(value, value.type.size)], list[tuple[Node, int]]()
+        pending, ways = [(value, value.type.size)], list[tuple[Node, int]]()
         for views in range(MOST_VIEWS + 1):
             ahead = []
             for part, count in pending:
@@ -122,9 +122,9 @@ class Flow:
                     if views < MOST_VIEWS and through(node):
                         ahead.append((node.output, elements_read(node, part, count)))
                     else:
-                        found.append((node, count))
+                        ways.append((node, count))
             pending = ahead[:MOST_WAYS]
-        return found
+        return ways
 
 
 @once_per_graph
@@ -153,13 +153,13 @@ def compared_with_extreme(flow: Flow) -> set[str]:
     Computed twice, an element may be rounded otherwise, and equal nothing: compilers are free to
     fuse a product and a sum in one place and not in another.
     """
-    found = set()
+    names = set()
     for node in flow.graph.nodes:
         if isinstance(lowering(node), Pointwise):
             readers = {reader.op for reader in flow.readers(node.output)}
             if "eq" in readers and readers & {"max", "min", "peak"}:
-                found.add(node.output.name)
-    return found
+                names.add(node.output.name)
+    return names
 
 
 def operand_places(node: Node, coordinates: Coordinates) -> list[tuple[Value, Coordinates]]:
@@ -175,10 +175,10 @@ def operand_places(node: Node, coordinates: Coordinates) -> list[tuple[Value, Co
         return _joined_places(node, coordinates)
     if isinstance(lower, Indirect):
         table, places = node.inputs
-        found = variable(f"found in {places.name}", lower.limit(node) + 1)
+        stored_index = variable(f"found in {places.name}", lower.limit(node) + 1)
         return [
             (places, indices(lower.at(node, coordinates))),
-            (table, indices(lower.index(node, coordinates, found))),
+            (table, indices(lower.index(node, coordinates, stored_index))),
         ]
     raise AssertionError(f"{node.op} is not computed element by element")
 
@@ -233,38 +233,38 @@ def scalars_of(node: Node) -> dict[str, Value]:
 def replaced_by(node: Node) -> dict[str, Value]:
     """For each output of an update, by name, the tensor whose content it replaces."""
     lists, n = lists_of(node), node.attrs["n"]
-    found: dict[str, Value] = {}
+    old_tensors: dict[str, Value] = {}
     for i, name in enumerate(form_of(node).writes):
         outputs = node.outputs[i * n : (i + 1) * n]
-        found |= {o.name: old for o, old in zip(outputs, lists[name], strict=True)}
-    return found
+        old_tensors |= {o.name: old for o, old in zip(outputs, lists[name], strict=True)}
+    return old_tensors
 
 
 @once_per_graph
 def partners(graph: Graph) -> Mapping[str, str]:
     """The parameter each tensor of an update belongs to: the k-th of all lists go together."""
     updates = [node for node in graph.nodes if is_update(node)]
-    found: dict[str, str] = {}
+    owners: dict[str, str] = {}
     for node in updates:
-        found |= {value.name: value.name for value in lists_of(node).get("p", ())}
+        owners |= {value.name: value.name for value in lists_of(node).get("p", ())}
     before = -1
-    while len(found) > before:
-        before = len(found)
+    while len(owners) > before:
+        before = len(owners)
         for node in updates:
-            _spread(node, found)
-    return found
+            _spread(node, owners)
+    return owners
 
 
-def _spread(node: Node, found: dict[str, str]) -> None:
+def _spread(node: Node, owners: dict[str, str]) -> None:
     olds = replaced_by(node)
     for output, old in olds.items():
-        parameter = found.get(old.name, found.get(output))
+        parameter = owners.get(old.name, owners.get(output))
         if parameter is not None:
-            found[output] = found[old.name] = parameter
+            owners[output] = owners[old.name] = parameter
     for together in zip(*lists_of(node).values(), strict=True):
-        parameter = next((found[v.name] for v in together if v.name in found), None)
+        parameter = next((owners[v.name] for v in together if v.name in owners), None)
         if parameter is not None:
-            found.update((v.name, parameter) for v in together)
+            owners.update((v.name, parameter) for v in together)
 
 
 def bound_alone(graph: Graph) -> set[str]:
@@ -281,13 +281,13 @@ def bound_alone(graph: Graph) -> set[str]:
 
 def in_arenas(graph: Graph) -> set[str]:
     """What updates, and reductions over whole arenas, read."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in graph.nodes:
         if is_update(node):
-            found.update(v.name for values in lists_of(node).values() for v in values)
+            names.update(v.name for values in lists_of(node).values() for v in values)
         elif node.op == "flat":
-            found.update(value.name for value in node.inputs)
-    return found
+            names.update(value.name for value in node.inputs)
+    return names
 
 
 def runs(names: Sequence[str], places: Mapping[str, Place]) -> list[list[int]]:
@@ -299,14 +299,14 @@ def runs(names: Sequence[str], places: Mapping[str, Place]) -> list[list[int]]:
 
 def adjacent(items: Iterable[tuple[Key, Place]]) -> list[list[tuple[Key, Place]]]:
     """In order of place, cut wherever the next does not follow at once in the same buffer."""
-    found: list[list[tuple[Key, Place]]] = []
+    runs: list[list[tuple[Key, Place]]] = []
     end = ("", 0)
     for key, place in sorted(items, key=lambda item: _order(item[1])):
         if (place.buffer, place.offset) != end:
-            found.append([])
-        found[-1].append((key, place))
+            runs.append([])
+        runs[-1].append((key, place))
         end = place.buffer, place.offset + round_up(place.count, ALIGNMENT)
-    return found
+    return runs
 
 
 def _order(place: Place) -> tuple[int, str, int]:

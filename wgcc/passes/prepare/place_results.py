@@ -66,7 +66,7 @@ class _Placer:
             if isinstance(lowering(node), Join) and node.output.name in self.wanted:
                 copy = self._own(node.output, self.wanted[node.output.name])
                 self.joined[node.output.name] = copy
-        writes = {t: self._written(t, value) for t, value in self.graph.writes.items()}
+        writes = {t: self._value_to_write(t, value) for t, value in self.graph.writes.items()}
         outputs = {name: self._own(value, name) for name, value in self.graph.outputs.items()}
         flag = self.graph.range_flag
         flag = self._own(flag, flag.name) if flag else None
@@ -101,7 +101,7 @@ class _Placer:
             self.first[value.name] = self._own(value, value.name)
         return self.first[value.name]
 
-    def _written(self, target: str, value: Value) -> Value:
+    def _value_to_write(self, target: str, value: Value) -> Value:
         return value if self._is_updated(value) else self._own(value, target)
 
     def _is_updated(self, value: Value) -> bool:
@@ -164,7 +164,7 @@ def pack_results(graph: Graph) -> Graph:
         if value.name not in packed:
             node = made.get(value.name)
             with builder.at(node.span if node else None, name):
-                packed[value.name] = _packed(builder, value)
+                packed[value.name] = _pack(builder, value)
         return packed[value.name]
 
     writes = {
@@ -176,7 +176,7 @@ def pack_results(graph: Graph) -> Graph:
     return replace(graph, nodes=nodes, outputs=outputs, writes=writes)
 
 
-def _packed(b: Builder, value: Value) -> Value:
+def _pack(b: Builder, value: Value) -> Value:
     size, words = value.type.size, value.type.words
     flat = b.apply("reshape", value, shape=(size,))
     if size % FOUR:
