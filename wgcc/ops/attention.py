@@ -156,15 +156,15 @@ def gradient_samples(with_stats: bool = True) -> list[Sample]:
 
     Without statistics the result and two numbers of each row are given, and no extras.
     """
-    samples = []
+    small_samples = []
     for case in CASES:
         q, k, v = case.operands()
         dy = (*q[:3], v[3])
         rows = [dy, (*q[:3], 3)] if with_stats else [dy, dy, (*q[:3], 2)]
         if case.extras() and not with_stats:
             continue
-        samples.append(case.sample([q, k, v, *rows], 0.7))
-    return samples
+        small_samples.append(case.sample([q, k, v, *rows], 0.7))
+    return small_samples
 
 
 def masked_gradient_samples() -> list[Sample]:

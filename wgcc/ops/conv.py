@@ -187,10 +187,12 @@ def image_gradient(g: Term, kernels: Term, windows: Windows, size: Sizes) -> Ter
     by_phase = "".join(chain.from_iterable(zip(places, parts, strict=True)))
     result = "".join(chain.from_iterable(zip(rows, parts, strict=True)))
     pattern = f"n{rows}{places}go,{by_phase}cgo->n{result}gc"
-    product = contract(_phase_pixels(g, windows.out, phases), _by_phase(kernels, phases), pattern)
-    batch, groups, channels = product.shape[0], *product.shape[-2:]
+    phase_sums = contract(
+        _phase_pixels(g, windows.out, phases), _by_phase(kernels, phases), pattern
+    )
+    batch, groups, channels = phase_sums.shape[0], *phase_sums.shape[-2:]
     pixels = [phase.rows * phase.phases for phase in phases]
-    whole = product.reshape((batch, *pixels, groups, channels))
+    whole = phase_sums.reshape((batch, *pixels, groups, channels))
     wanted = (batch, *size, groups, channels)
     if whole.shape == wanted:
         return whole

@@ -1,4 +1,4 @@
-"""What an op is. One `Op` per op, with all of its rules in one file of this folder.
+"""Defines what an op is: one `Op` each, with all of its rules in one file of this folder.
 
 An op has its meaning (`infer`, `reference`), its gradient (`grad`) and its lowering (`lower`, one
 of the kinds below). The scheduler knows these kinds, and hardly any single op.
