@@ -143,7 +143,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class EntryFacts:
-    """What the front end knows of an entry for its plan; bodies of loops have none of it.
+    """The front end's knowledge about an entry, for its plan; bodies of loops have none.
 
     - `ranges`: which numbers (low, high, one more or None) an integer input may hold, if the
       program uses it as an index; `range_guard` checks the indices that this does not cover
@@ -269,7 +269,7 @@ class Builder:
 
     @cached_property
     def _taken_names(self) -> set[str]:
-        """Made for the first new name: most rewrites of a large graph add no node."""
+        """The set is made for the first new name: most rewrites of a large graph add no node."""
         return set(self._reserved)
 
     def inner(self) -> Builder:

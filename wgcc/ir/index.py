@@ -116,13 +116,13 @@ class Index:
         return self.offset + sum(f * _value(atom, values) for atom, f in self.terms)
 
     def compared(self) -> Index:
-        """Itself, if it can be compared or divided."""
+        """Return this index if it is small enough to be compared or divided, else raise."""
         if self.high > LARGEST:
             raise IndexTooLarge(self.high)
         return self
 
     def wgsl(self) -> str:
-        """As a u32 expression; safe to multiply or compare when put in parentheses."""
+        """A u32 expression of the index; safe to multiply or compare when put in parentheses."""
         gains = [_term(a, f) for a, f in self.terms if f > 0]
         losses = [_term(a, -f) for a, f in self.terms if f < 0]
         if self.offset > 0 or not gains:
@@ -349,7 +349,7 @@ class Space:
         return linear(coordinates, [size for _, size in self.runs])
 
     def coordinates(self, shape: Sequence[int]) -> tuple[Index, ...]:
-        """Where in a tensor of this shape the element at hand is: one per (o, r), or per o."""
+        """The current element's index along each axis of this shape: per (o, r), or per o."""
         size = prod(shape)
         if size == self.outer:
             return coordinates_of(variable(OUTER, self.outer), shape)

@@ -1,4 +1,4 @@
-"""Where tensors are stored: buffers, places in them, and WebGPU's limits of both.
+"""The storage of tensors: buffers, places in them, and WebGPU's limits of both.
 
 Also the names of the state that wgcc adds to a model's own, for optimizers and random numbers:
 checkpoints and plans contain these names, so they must not change. They differ from all names of a
@@ -61,7 +61,7 @@ class Place:
 
     @property
     def bound(self) -> Place:
-        """What kernels bind; elements and whole words of bytes through the same binding."""
+        """The place that kernels bind. A tensor of bytes has one binding for elements and words."""
         return self.pack or (replace(self, in_bytes=False) if self.in_bytes else self)
 
     @property

@@ -133,7 +133,7 @@ def _attrs(attrs: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> str:
-    """As in Python, but strings have no quotes."""
+    """An attribute as Python prints it, but strings have no quotes."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {_plain(value[key])}" for key in sorted(value)) + "}"
     if isinstance(value, tuple):

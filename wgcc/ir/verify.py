@@ -103,7 +103,7 @@ def _miswritten(graph: Graph) -> Iterator[str]:
 
 
 def _as_words(type_: TensorType) -> TensorType:
-    """What scheduling writes to a tensor of bytes."""
+    """The type that scheduling writes to a tensor of bytes: whole words."""
     return TensorType((type_.words,), "u32") if type_.is_packed else type_
 
 

@@ -49,7 +49,7 @@ def without_custom_gradients(graph: Graph) -> Graph:
 
 @dataclass(slots=True)
 class Missing:
-    """What is missing, by place in the source. `asked` is where the current gradient is needed."""
+    """The ops without a gradient, by place in the source; `asked` is where one is needed."""
 
     ops: dict[tuple[Span | None, str], Span | None] = field(default_factory=dict)
     asked: Span | None = None

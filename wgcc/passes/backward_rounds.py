@@ -41,7 +41,7 @@ class BackwardRounds:
     _names: dict[str, Value] = field(default_factory=dict)
 
     def slice(self, outer: Value, name: str) -> Value:
-        """What the body sees of a stack outside."""
+        """A value of the body: the current round's slice of a stack outside."""
         type_ = replace(outer.type, shape=outer.shape[1:])
         self.sliced.append((outer, Value(self.b.fresh(name), type_)))
         return self.sliced[-1][1]
@@ -242,7 +242,7 @@ class SumRounds:
         return first.apply(node.op, *others, **node.attrs)
 
     def scaling(self, node: Node) -> Term | None:
-        """Products and quotients with what is the same in all rounds."""
+        """The sum of products or quotients with an operand that is the same in all rounds."""
         left, right = node.inputs
         if self.outside.is_invariant(right):
             return self._total(left).apply(node.op, Term(self.b, self.outside.of(right).value))

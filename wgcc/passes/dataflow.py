@@ -1,4 +1,4 @@
-"""Who makes and who reads each value of a graph, seen through the ops that only move elements.
+"""The producers and readers of each value of a graph, seen through the ops that only move elements.
 
 Which parameter each tensor of the optimizer belongs to, and which of them are side by side.
 
@@ -58,7 +58,7 @@ def keeps_order(node: Node) -> bool:
 
 
 def behind_views(value: Value, makers: Mapping[str, Node]) -> Value:
-    """What a value is a view of, or itself; `makers` has the node of each value."""
+    """The value that this one is a view of, or itself; `makers` has the node of each value."""
     node = makers.get(value.name)
     while node is not None and isinstance(lowering(node), View):
         value = node.inputs[0]
@@ -141,7 +141,7 @@ def _flow(graph: Graph) -> Flow:
 
 
 def elements_read(node: Node, operand: Value, count: int) -> int:
-    """Of those of an operand, by what reads a view or join of it."""
+    """How many elements are read through `node`, a view or join, if `count` of `operand` are."""
     if isinstance(lowering(node), Join) or node.op == "unslice":
         return count
     return ceil_div(count * node.output.type.size, operand.type.size)
@@ -268,7 +268,7 @@ def _spread(node: Node, owners: dict[str, str]) -> None:
 
 
 def bound_alone(graph: Graph) -> set[str]:
-    """What takes a binding of its own: all but values of one element that are in no arena."""
+    """The values with a binding of their own: all but single elements that are in no arena."""
     values = [*graph.sources, *(value for node in graph.nodes for value in node.outputs)]
     inside = set(partners(graph)) | {value.name for value in graph.params}
     inside |= {value.name for target, value in graph.writes.items() if target in inside}
@@ -280,7 +280,7 @@ def bound_alone(graph: Graph) -> set[str]:
 
 
 def in_arenas(graph: Graph) -> set[str]:
-    """What updates, and reductions over whole arenas, read."""
+    """The values that updates and reductions over whole arenas read."""
     names: set[str] = set()
     for node in graph.nodes:
         if is_update(node):
@@ -298,15 +298,15 @@ def runs(names: Sequence[str], places: Mapping[str, Place]) -> list[list[int]]:
 
 
 def adjacent(items: Iterable[tuple[Key, Place]]) -> list[list[tuple[Key, Place]]]:
-    """In order of place, cut wherever the next does not follow at once in the same buffer."""
-    runs: list[list[tuple[Key, Place]]] = []
+    """The items in order of place, cut where the next is not adjacent in the same buffer."""
+    groups: list[list[tuple[Key, Place]]] = []
     end = ("", 0)
     for key, place in sorted(items, key=lambda item: _order(item[1])):
         if (place.buffer, place.offset) != end:
-            runs.append([])
-        runs[-1].append((key, place))
+            groups.append([])
+        groups[-1].append((key, place))
         end = place.buffer, place.offset + round_up(place.count, ALIGNMENT)
-    return runs
+    return groups
 
 
 def _order(place: Place) -> tuple[int, str, int]:

@@ -109,8 +109,8 @@ class _Before:
             self.heavy.add(node.output.name)
 
     def hoisted_values(self) -> list[Value]:
-        """What the loop reads instead: the last values that need expensive nodes, but not views
-        that repeat elements."""
+        """The values that the loop reads instead: the last ones that need expensive nodes, but
+        not views that repeat elements."""
         body = self.loop.body
         read = [v for n in body.nodes if n.outputs[0].name not in self.heavy for v in n.inputs]
         waiting, values = [*read, *body.results], dict[str, Value]()

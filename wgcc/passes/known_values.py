@@ -1,5 +1,5 @@
-"""What is known at compile time about values of a graph under construction: which node defines
-them, and which of them have one known number in all elements.
+"""Knowledge at compile time about values of a graph under construction: which node defines them,
+and which of them have one known number in all elements.
 
 Constant folding of numbers, in float64, by each op's reference.
 
@@ -236,7 +236,7 @@ def _formulas(fixed: Mapping[str, Node]) -> dict[str, _Formula]:
 
 
 def _affordable(wanted: Sequence[Value], fixed: Mapping[str, Node]) -> dict[str, Value]:
-    """By name, those within the limits on numpy's time and on the size of the bundle."""
+    """The values within the limits on numpy's time and on the size of the bundle, by name."""
     chosen: dict[str, Value] = {}
     made: set[str] = set()
     elements = spent = refused = 0

@@ -1,4 +1,4 @@
-"""Where persistent tensors are stored: parameters and state, for all entries.
+"""The places of persistent tensors, which are parameters and state, for all entries.
 
 Parameters that are updated together are side by side, each on a 256-byte boundary: one dispatch
 updates a whole group, and a kernel can bind any single tensor. An arena that one binding cannot

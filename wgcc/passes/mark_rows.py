@@ -57,7 +57,7 @@ def _ordinary(graph: Graph) -> Graph:
 
 
 def _never(graph: Graph) -> str:
-    """What keeps an entry from running in parts, whatever its rows are."""
+    """Why an entry cannot run in parts, whatever its rows are; empty if it may be able to."""
     ops = {node.op for part in (graph, *bodies(graph)) for node in part.nodes}
     if graph.entry.trains:
         return "it trains"

@@ -191,7 +191,7 @@ def without_marks(graph: Graph) -> Graph:
 
 
 def without_loop_marks(graph: Graph) -> Graph:
-    """Without the marks of loops whose gradients compute values again."""
+    """The graph without the marks of loops whose gradients compute values again."""
     if not any(RECOMPUTE in node.attrs for node in graph.nodes):
         return graph
     nodes = (

@@ -46,7 +46,7 @@ class Rewrite:
         self.builder.nodes.append(self.current_node(node))
 
     def put(self, old: Value, new: Value) -> None:
-        """From now on `new` is used wherever `old` was."""
+        """Use `new` from now on wherever `old` was used."""
         self._stands_for[old.name] = new
 
     def replace(self, old: Node, build: Callable[[], Sequence[Value] | None]) -> list[Node]:

@@ -1,4 +1,4 @@
-"""What a value of an entry is to the rows of its inputs: types, and how axes carry them.
+"""How a value of an entry depends on the rows of its inputs: types, and how axes carry them.
 
 An index along an axis may be made of digits, as reshape makes them: [rows, 3] as one axis has the
 row in (index // 3) % rows.
@@ -98,7 +98,7 @@ def whole_axis(axis: int, shape: Shape) -> Digit:
 
 
 def reshape_digit(digit: Digit, before: Shape, after: Shape) -> Iterator[Digit]:
-    """What a digit of a shape is in another shape of the same elements: perhaps several digits."""
+    """The digits that a digit of a shape becomes in another shape of the same elements."""
     low = digit.inner * prod(before[digit.axis + 1 :])
     high = low * digit.size
     base = 1

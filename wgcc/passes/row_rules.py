@@ -107,7 +107,7 @@ class _Flow:
         self.kinds: dict[str, Kind] = {}
 
     def source(self, value: Value) -> Kind:
-        """What no node computes: a parameter, a state, a constant, another input."""
+        """The kind of a value that no node computes: a parameter, state, constant or input."""
         return Mixed(None, by_number=True) if value.name in self.family.odd else _fixed_kind(value)
 
     def follow(self, nodes: Sequence[Node]) -> None:
@@ -313,7 +313,7 @@ def _of_all_rounds(kind: Kind, node: Node) -> Kind:
 
 
 def _either(one: Kind, other: Kind, node: Node) -> Kind:
-    """What is known of a value that is one of the two."""
+    """The kind of a value that is one or the other."""
     if one == other or isinstance(one, Mixed):
         return one
     if isinstance(other, Mixed) or isinstance(one, Total) or isinstance(other, Total):

@@ -109,7 +109,7 @@ MOST_TERMS = 16
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What fills an axis from `start` to `end`, with zeros around it."""
+    """A value that fills an axis from `start` to `end`, with zeros around it."""
 
     value: Value
     axis: int

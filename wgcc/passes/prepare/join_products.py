@@ -84,7 +84,7 @@ def _product(flow: Flow, term: Value) -> Node | None:
 
 
 def _uses(flow: Flow, value: Value) -> list[Node]:
-    """Who reads it: a result of the entry is read once more."""
+    """The readers of a value: a result of the entry is read once more."""
     consumers = list(flow.consumers.get(value.name, ()))
     return consumers * 2 if value.name in flow.results else consumers
 
@@ -290,7 +290,7 @@ def _fit(flow: Flow, products: list[Node]) -> bool:
 
 
 def _leaves(flow: Flow, value: Value) -> int:
-    """What is bound for an operand: a tensor and what scales its columns, as norms do."""
+    """How many tensors are bound for an operand: itself and those that scale it, as norms do."""
     node = _maker(flow, value)
     if node is None or not isinstance(lowering(node), Pointwise):
         return 1

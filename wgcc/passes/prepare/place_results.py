@@ -74,7 +74,7 @@ class _Placer:
         return replace(self.graph, nodes=nodes, outputs=outputs, writes=writes, range_flag=flag)
 
     def _with_joined(self, node: Node) -> Node:
-        """What is joined and a result is read from the result's place."""
+        """The node; joined values that are also results are read from the result's place."""
         if not any(value.name in self.joined for value in node.inputs):
             return node
         return replace(node, inputs=tuple(self.joined.get(v.name, v) for v in node.inputs))
@@ -94,7 +94,7 @@ class _Placer:
         return replace(node, inputs=tuple(gradients.get(v.name, v) for v in node.inputs))
 
     def _gradient(self, value: Value) -> Value:
-        """Where an arena is read as a whole before its update: what the update will use, too."""
+        """The gradient in its arena, for a node that reads the whole arena before the update."""
         if self._is_updated(value):
             return value
         if value.name not in self.first:

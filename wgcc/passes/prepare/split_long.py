@@ -62,7 +62,7 @@ def split_columns(graph: Graph) -> Graph:
 
 
 def _streamed_by_rows(flow: Flow, leaves: Leaves) -> dict[Sizes, list[Set[str]]]:
-    """What each reduction of rows reads, by rows and columns."""
+    """The tensors that each reduction of rows reads, by numbers of rows and columns."""
     reads: dict[Sizes, list[Set[str]]] = {}
     for node in flow.graph.nodes:
         if isinstance(lowering(node), Reduce):
@@ -74,7 +74,7 @@ def _streamed_by_rows(flow: Flow, leaves: Leaves) -> dict[Sizes, list[Set[str]]]
 
 
 def _leaves(flow: Flow) -> dict[str, frozenset[str]]:
-    """What each value is computed from, element by element; of many tensors only itself."""
+    """The tensors each value is computed from by element; only itself if these are many."""
     leaves_of = {value.name: frozenset({value.name}) for value in flow.graph.sources}
     for node in flow.graph.nodes:
         for value in node.outputs:
@@ -157,7 +157,7 @@ def group_ids(b: Builder, node: Node) -> Sequence[Value] | None:
 
 
 def add_onto(graph: Graph) -> Graph:
-    """With sums by id that start from what they are added to: of a table that is used twice."""
+    """Sums by id start from the tensor they are added to, as for a table that is used twice."""
     flow, rewrite = Flow.of(graph), Rewrite(graph)
     for old in graph.nodes:
         node, sums = rewrite.current_node(old), _sums_of(flow, old)
