@@ -143,7 +143,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class EntryFacts:
-    """What the front end knows of an entry for its plan; bodies of loops have none of it.
+    """The front end's knowledge about an entry, for its plan; bodies of loops have none.
 
     - `ranges`: which numbers (low, high, one more or None) an integer input may hold, if the
       program uses it as an index; `range_guard` checks the indices that this does not cover
@@ -268,16 +268,16 @@ class Builder:
         self._counts: dict[str, int] = {}
 
     @cached_property
-    def _taken(self) -> set[str]:
-        """Made for the first new name: most rewrites of a large graph add no node."""
+    def _taken_names(self) -> set[str]:
+        """The set is made for the first new name: most rewrites of a large graph add no node."""
         return set(self._reserved)
 
     def inner(self) -> Builder:
         """A builder of other nodes of the same entry, as the body of a loop: names differ."""
-        found = Builder(self._infer)
-        found.span, found.prefix = self.span, self.prefix
-        found._taken, found._counts = self._taken, self._counts
-        return found
+        builder = Builder(self._infer)
+        builder.span, builder.prefix = self.span, self.prefix
+        builder._taken_names, builder._counts = self._taken_names, self._counts
+        return builder
 
     def apply(self, op: str, *inputs: Value, name: str = "", **attrs: Any) -> Value:
         """Add a node with one output and return its value."""
@@ -318,10 +318,10 @@ class Builder:
     def fresh(self, name: str) -> str:
         """`name`, or `name_2`, `name_3`, … when it is taken; it is taken from now on."""
         candidate = name
-        while candidate in self._taken:
+        while candidate in self._taken_names:
             self._counts[name] = self._counts.get(name, 1) + 1
             candidate = f"{name}_{self._counts[name]}"
-        self._taken.add(candidate)
+        self._taken_names.add(candidate)
         return candidate
 
     def _default_name(self, op: str) -> str:

@@ -94,16 +94,16 @@ class Index:
         return self + other * -1
 
     def __floordiv__(self, divisor: int) -> Index:
-        return self if divisor == 1 else _divided(self, divisor)
+        return self if divisor == 1 else _divide(self, divisor)
 
     def __mod__(self, divisor: int) -> Index:
         return constant(0) if divisor == 1 else _remaining(self, divisor)
 
     def variables(self) -> set[Variable]:
-        found: set[Variable] = set()
+        variables: set[Variable] = set()
         for atom, _ in self.terms:
-            found |= {atom} if isinstance(atom, Variable) else atom.dividend.variables()
-        return found
+            variables |= {atom} if isinstance(atom, Variable) else atom.dividend.variables()
+        return variables
 
     def substitute(self, new: Mapping[Variable, Index]) -> Index:
         total = constant(self.offset)
@@ -116,13 +116,13 @@ class Index:
         return self.offset + sum(f * _value(atom, values) for atom, f in self.terms)
 
     def compared(self) -> Index:
-        """Itself, if it can be compared or divided."""
+        """Return this index if it is small enough to be compared or divided, else raise."""
         if self.high > LARGEST:
             raise IndexTooLarge(self.high)
         return self
 
     def wgsl(self) -> str:
-        """As a u32 expression; safe to multiply or compare when put in parentheses."""
+        """A u32 expression of the index; safe to multiply or compare when put in parentheses."""
         gains = [_term(a, f) for a, f in self.terms if f > 0]
         losses = [_term(a, -f) for a, f in self.terms if f < 0]
         if self.offset > 0 or not gains:
@@ -178,15 +178,15 @@ def coordinates_of(position: Index, shape: Sequence[int]) -> tuple[Index, ...]:
 
 @lru_cache(maxsize=4096)
 def _coordinates_of(position: Index, shape: tuple[int, ...]) -> tuple[Index, ...]:
-    found = []
+    axis_indices = []
     for axis, extent in enumerate(shape):
         inner = prod(shape[axis + 1 :])
         outer_is_all = axis == 0 or prod(shape[:axis]) == 1
         quotient = position // inner
-        found.append(quotient if outer_is_all else quotient % extent)
+        axis_indices.append(quotient if outer_is_all else quotient % extent)
         if extent == 1:
-            found[-1] = constant(0)
-    return tuple(found)
+            axis_indices[-1] = constant(0)
+    return tuple(axis_indices)
 
 
 def _high(atom: Atom) -> int:
@@ -226,7 +226,7 @@ def _rejoin(index: Index) -> Index:
 
 
 @lru_cache(maxsize=16384)
-def _divided(index: Index, divisor: int) -> Index:
+def _divide(index: Index, divisor: int) -> Index:
     whole, rest = index.split(divisor)
     return whole + _quotient(rest, divisor)
 
@@ -349,7 +349,7 @@ class Space:
         return linear(coordinates, [size for _, size in self.runs])
 
     def coordinates(self, shape: Sequence[int]) -> tuple[Index, ...]:
-        """Where in a tensor of this shape the element at hand is: one per (o, r), or per o."""
+        """The current element's index along each axis of this shape: per (o, r), or per o."""
         size = prod(shape)
         if size == self.outer:
             return coordinates_of(variable(OUTER, self.outer), shape)

@@ -29,8 +29,8 @@ class Loop:
 
     @property
     def body(self) -> Graph:
-        found: Graph = self.node.attrs["body"]
-        return found
+        body: Graph = self.node.attrs["body"]
+        return body
 
     @property
     def rounds(self) -> int:
@@ -92,7 +92,7 @@ def loop_of(node: Node) -> Loop | None:
     return Loop(node) if "body" in node.attrs else None
 
 
-def stacked(type_: TensorType, rounds: int) -> TensorType:
+def stack_type(type_: TensorType, rounds: int) -> TensorType:
     """The type of all rounds of a value."""
     return TensorType((rounds, *type_.shape), type_.dtype)
 
@@ -105,7 +105,7 @@ def bodies(graph: Graph) -> Iterator[Graph]:
             yield from bodies(loop.body)
 
 
-def defined(graph: Graph) -> Iterator[Value]:
+def values_of(graph: Graph) -> Iterator[Value]:
     """Every value of `graph`, without those of its bodies."""
     yield from graph.sources
     for node in graph.nodes:
@@ -114,9 +114,9 @@ def defined(graph: Graph) -> Iterator[Value]:
 
 def all_names(graph: Graph) -> Iterator[str]:
     """The names of every value of an entry, bodies included."""
-    yield from (value.name for value in defined(graph))
+    yield from (value.name for value in values_of(graph))
     for body in bodies(graph):
-        yield from (value.name for value in defined(body))
+        yield from (value.name for value in values_of(body))
 
 
 def with_body(node: Node, body: Graph) -> Node:
@@ -153,13 +153,13 @@ def with_rounds(graph: Graph) -> Graph:
 
 def unique_names(graph: Graph) -> Graph:
     """`graph` with other names in bodies where two values of the entry have the same."""
-    return _separated(graph, set())
+    return _separate(graph, set())
 
 
-def _separated(graph: Graph, taken: set[str]) -> Graph:
+def _separate(graph: Graph, taken: set[str]) -> Graph:
     """`graph` without the names `taken` (which it adds its own to)."""
     names: dict[str, Value] = {}
-    for value in defined(graph):
+    for value in values_of(graph):
         free = fresh_name(value.name, taken)
         taken.add(free)
         if free != value.name:
@@ -168,7 +168,7 @@ def _separated(graph: Graph, taken: set[str]) -> Graph:
     if not any("body" in node.attrs for node in graph.nodes):
         return graph
     nodes = (
-        with_body(node, _separated(loop.body, taken)) if (loop := loop_of(node)) else node
+        with_body(node, _separate(loop.body, taken)) if (loop := loop_of(node)) else node
         for node in graph.nodes
     )
     return replace(graph, nodes=tuple(nodes))
@@ -179,7 +179,7 @@ def with_fresh_names(node: Node, fresh: Callable[[str], str]) -> Node:
     loop = loop_of(node)
     if loop is None:
         return node
-    names = {v.name: Value(fresh(v.name), v.type) for v in defined(loop.body)}
+    names = {v.name: Value(fresh(v.name), v.type) for v in values_of(loop.body)}
     body = rename(loop.body, names)
     nodes = tuple(with_fresh_names(inner, fresh) for inner in body.nodes)
     return with_body(node, replace(body, nodes=nodes))

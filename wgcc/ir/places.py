@@ -1,4 +1,4 @@
-"""Where tensors are stored: buffers, places in them, and WebGPU's limits of both.
+"""The storage of tensors: buffers, places in them, and WebGPU's limits of both.
 
 Also the names of the state that wgcc adds to a model's own, for optimizers and random numbers:
 checkpoints and plans contain these names, so they must not change. They differ from all names of a
@@ -61,7 +61,7 @@ class Place:
 
     @property
     def bound(self) -> Place:
-        """What kernels bind; elements and whole words of bytes through the same binding."""
+        """The place that kernels bind. A tensor of bytes has one binding for elements and words."""
         return self.pack or (replace(self, in_bytes=False) if self.in_bytes else self)
 
     @property
@@ -79,7 +79,7 @@ class Buffer:
 
 @dataclass(slots=True)
 class Buffers:
-    """Buffers that grow while tensors get places in them; `sized()` gives the result."""
+    """Buffers that grow while tensors get places in them; `with_sizes()` gives the result."""
 
     _ends: dict[str, int] = field(default_factory=dict)
     _roles: dict[str, str] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class Buffers:
         """Buffers end on 16 bytes, so that they can be copied and bound whole."""
         return round_up(max(self.end(buffer), 4), 4)
 
-    def sized(self) -> list[Buffer]:
+    def with_sizes(self) -> list[Buffer]:
         return [Buffer(name, self.words(name), role) for name, role in self._roles.items()]
 
 

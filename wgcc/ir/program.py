@@ -89,9 +89,9 @@ def port_keys(program: Program) -> dict[str, Ports]:
 
     def key(entry: str, name: str, side: str) -> str:
         plain = f"{entry}/{name}"
-        found = f"{plain}.{side}" if plain in taken else plain
-        taken.add(found)
-        return found
+        free_key = f"{plain}.{side}" if plain in taken else plain
+        taken.add(free_key)
+        return free_key
 
     return {
         entry: Ports(

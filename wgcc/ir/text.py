@@ -73,7 +73,7 @@ def _body(graph: Graph) -> Iterator[str]:
 def _node(node: Node) -> Iterator[str]:
     """A loop is printed with its body."""
     loop = loop_of(node)
-    yield from _wrapped(node_text(node) + (" {" if loop else "") + _place(node.span))
+    yield from _wrap(node_text(node) + (" {" if loop else "") + _place(node.span))
     if loop:
         yield from (f"  {line}" for line in _body(loop.body))
         yield "}"
@@ -94,7 +94,7 @@ def _check(check: RangeCheck) -> str:
     return f"{check.what} in {check.low}..{check.high}{also}{_place(check.span)}"
 
 
-def _wrapped(line: str) -> list[str]:
+def _wrap(line: str) -> list[str]:
     """Updates of many tensors are long: such lines continue below, indented."""
     if len(line) < MANY:
         return [line]
@@ -107,8 +107,8 @@ def _constant(constant: Constant) -> str:
     row = DTYPE_TABLE[value.dtype]
     letter, width = LETTERS[row.memory[1:]], row.bytes
     count = min(FEW, len(constant.words) // width)
-    found = unpack(f"<{count}{letter}", constant.words[: count * width])
-    elements = ", ".join(f"{x:.6g}" for x in found)
+    numbers = unpack(f"<{count}{letter}", constant.words[: count * width])
+    elements = ", ".join(f"{x:.6g}" for x in numbers)
     return f"constant {value}: {value.type} = {elements}, … (crc {crc32(constant.words):08x})"
 
 
@@ -133,7 +133,7 @@ def _attrs(attrs: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> str:
-    """As in Python, but strings have no quotes."""
+    """An attribute as Python prints it, but strings have no quotes."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {_plain(value[key])}" for key in sorted(value)) + "}"
     if isinstance(value, tuple):

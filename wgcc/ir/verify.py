@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from wgcc.ir.graph import Graph, InferTypes, Node, TensorType, Value
-from wgcc.ir.loops import all_names, defined, loop_of
+from wgcc.ir.loops import all_names, loop_of, values_of
 from wgcc.ir.program import Program, Tensor
 
 
@@ -41,12 +41,14 @@ def _problems(
     """`taken` are the names of other graphs of the same entry, if `graph` is the body of a loop."""
     known: dict[str, TensorType] = {}
     yield from (
-        f"{value} has the name of another value" for value in defined(graph) if value.name in taken
+        f"{value} has the name of another value"
+        for value in values_of(graph)
+        if value.name in taken
     )
     yield from _define(graph.sources, known)
     for node in graph.nodes:
         yield from _misuses(f"{node.op}, which makes {_names(node)},", node.inputs, known)
-        yield from _mistyped(node, infer)
+        yield from _type_problems(node, infer)
         if node.op in forbidden:
             yield f"{node.op}, which makes {_names(node)}, should have been replaced by now"
         yield from _define(node.outputs, known)
@@ -63,7 +65,7 @@ def _problems(
 def _in_bodies(
     graph: Graph, infer: InferTypes, forbidden: Collection[str], taken: Collection[str]
 ) -> Iterator[str]:
-    names = {*taken, *(value.name for value in defined(graph))}
+    names = {*taken, *(value.name for value in values_of(graph))}
     for loop in filter(None, map(loop_of, graph.nodes)):
         where = f"in the loop that makes {_names(loop.node)}: "
         yield from (where + text for text in _problems(loop.body, infer, forbidden, names))
@@ -85,7 +87,7 @@ def _misuses(user: str, values: Iterable[Value], known: Mapping[str, TensorType]
             yield f"{user} takes {value} for {value.type}, but it is {known[value.name]}"
 
 
-def _mistyped(node: Node, infer: InferTypes) -> Iterator[str]:
+def _type_problems(node: Node, infer: InferTypes) -> Iterator[str]:
     types = infer(node.op, tuple(value.type for value in node.inputs), node.attrs)
     if types != tuple(value.type for value in node.outputs):
         yield f"{node.op} gives {', '.join(map(str, types))}, but {_names(node)} says otherwise"
@@ -101,7 +103,7 @@ def _miswritten(graph: Graph) -> Iterator[str]:
 
 
 def _as_words(type_: TensorType) -> TensorType:
-    """What scheduling writes to a tensor of bytes."""
+    """The type that scheduling writes to a tensor of bytes: whole words."""
     return TensorType((type_.words,), "u32") if type_.is_packed else type_
 
 

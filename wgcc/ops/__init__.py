@@ -12,13 +12,13 @@ __all__ = ["OPS", "Op", "ShapeError", "infer_types"]
 
 
 def _discover() -> dict[str, Op]:
-    found: dict[str, Op] = {}
+    ops: dict[str, Op] = {}
     for module_info in sorted(pkgutil.iter_modules(__path__), key=lambda info: info.name):
         module = importlib.import_module(f"{__name__}.{module_info.name}")
         for op in getattr(module, "OPS", ()):
-            assert op.name not in found, f"two ops {op.name}"
-            found[op.name] = op
-    return found
+            assert op.name not in ops, f"two ops {op.name}"
+            ops[op.name] = op
+    return ops
 
 
 OPS = _discover()

@@ -82,12 +82,12 @@ def scores(
 ) -> tuple[Array, Array]:
     """(score of every key for every row, whether it counts)."""
     offset, mask = optional(extras)
-    found = q @ heads_of(k, q.shape[1]).swapaxes(-1, -2) * scale
+    logits = q @ heads_of(k, q.shape[1]).swapaxes(-1, -2) * scale
     visible = scope.visible(q.shape[2], k.shape[2], 0 if offset is None else int(offset))
-    counts = np.broadcast_to(visible, found.shape)
+    counts = np.broadcast_to(visible, logits.shape)
     if mask is not None:
-        found, counts = found + mask, counts & (mask > HIDDEN)
-    return np.where(counts, found, np.asarray(HIDDEN, found.dtype)), counts
+        logits, counts = logits + mask, counts & (mask > HIDDEN)
+    return np.where(counts, logits, np.asarray(HIDDEN, logits.dtype)), counts
 
 
 def score_effort(node: Node) -> int:
@@ -156,15 +156,15 @@ def gradient_samples(with_stats: bool = True) -> list[Sample]:
 
     Without statistics the result and two numbers of each row are given, and no extras.
     """
-    found = []
+    small_samples = []
     for case in CASES:
         q, k, v = case.operands()
         dy = (*q[:3], v[3])
         rows = [dy, (*q[:3], 3)] if with_stats else [dy, dy, (*q[:3], 2)]
         if case.extras() and not with_stats:
             continue
-        found.append(case.sample([q, k, v, *rows], 0.7))
-    return found
+        small_samples.append(case.sample([q, k, v, *rows], 0.7))
+    return small_samples
 
 
 def masked_gradient_samples() -> list[Sample]:
@@ -187,9 +187,9 @@ def infer(
 def reference(
     q: Array, k: Array, v: Array, *extras: Array, causal: bool, scale: float, window: int | None
 ) -> tuple[Array, Array]:
-    found, counts = scores(q, k, extras, AttentionScope(causal, window), scale)
-    peak = found.max(-1, keepdims=True)
-    weights = np.where(counts, np.exp(found - peak), 0).astype(q.dtype)
+    logits, counts = scores(q, k, extras, AttentionScope(causal, window), scale)
+    peak = logits.max(-1, keepdims=True)
+    weights = np.where(counts, np.exp(logits - peak), 0).astype(q.dtype)
     total = weights.sum(-1, keepdims=True)
     safe = np.where(total > 0, total, 1)
     rows = np.concatenate([peak, np.log(safe)], -1).astype(q.dtype)

@@ -54,7 +54,7 @@ def ordinary_attention(b: Builder, node: Node) -> Sequence[Value]:
     """Attention itself; what it saves for its gradients is zeros."""
     q, k, v = (Term(b, value) for value in node.inputs[:3])
     k, v = (_for_each_head(x, q.shape[1]) for x in (k, v))
-    score = _product(q, _transposed(k)) * node.attrs["scale"]
+    score = _product(q, _transpose(k)) * node.attrs["scale"]
     p = _probabilities(b, node, score, node.inputs[3:])
     rows = Term(b, b.constant(0.0)).broadcast(node.outputs[1].shape)
     return [_product(p, v).value, rows.value]
@@ -62,15 +62,15 @@ def ordinary_attention(b: Builder, node: Node) -> Sequence[Value]:
 
 def ordinary_grad_q(b: Builder, node: Node) -> Sequence[Value]:
     # dq = ds k scale
-    found = _scores(b, node)
-    return [(_product(found.ds, found.k) * found.scale).value]
+    terms = _scores(b, node)
+    return [(_product(terms.ds, terms.k) * terms.scale).value]
 
 
 def ordinary_grad_kv(b: Builder, node: Node) -> Sequence[Value]:
     # dk = dsᵀ q scale, dv = pᵀ dy, both added up over the heads that share keys
-    found = _scores(b, node)
-    dk = _product(_transposed(found.ds), found.q) * found.scale
-    dv = _product(_transposed(found.p), found.dy)
+    terms = _scores(b, node)
+    dk = _product(_transpose(terms.ds), terms.q) * terms.scale
+    dv = _product(_transpose(terms.p), terms.dy)
     both = dk.apply("concat", dv, axis=3)
     batch, heads, keys, width = both.shape
     key_heads = node.inputs[1].shape[1]
@@ -87,9 +87,9 @@ def _scores(b: Builder, node: Node) -> _Scores:
     # p = softmax(q kᵀ scale + mask), dp = dy vᵀ, ds = p (dp - Σ p dp)
     q, k, v, dy = (Term(b, value) for value in node.inputs[:4])
     k, v = (_for_each_head(x, q.shape[1]) for x in (k, v))
-    score = _product(q, _transposed(k)) * node.attrs["scale"]
+    score = _product(q, _transpose(k)) * node.attrs["scale"]
     p = _probabilities(b, node, score, node.inputs[5:])
-    dp = _product(dy, _transposed(v))
+    dp = _product(dy, _transpose(v))
     ds = p * (dp - (p * dp).sum((3,)).spread((3,), p.shape))
     return _Scores(q, k, dy, node.attrs["scale"], p, ds)
 
@@ -121,7 +121,7 @@ def _for_each_head(keys: Term, heads: int) -> Term:
     return repeated.reshape((batch, heads, *rest))
 
 
-def _transposed(x: Term) -> Term:
+def _transpose(x: Term) -> Term:
     return x.apply("transpose", perm=(0, 1, 3, 2))
 
 
@@ -233,8 +233,8 @@ def _weights(
 ) -> tuple[Array, Array]:
     """(probabilities, gradients of the scores)."""
     q, k, v, dy, stats, *extras = arrays
-    found, counts = scores(q, k, extras, AttentionScope(causal, window), scale)
-    exponent = found - stats[..., :1] - stats[..., 1:2]
+    logits, counts = scores(q, k, extras, AttentionScope(causal, window), scale)
+    exponent = logits - stats[..., :1] - stats[..., 1:2]
     p = np.where(counts, np.exp(np.where(counts, exponent, 0)), 0).astype(q.dtype)
     return p, p * (dy @ heads_of(v, q.shape[1]).swapaxes(-1, -2) - stats[..., 2:])
 

@@ -107,6 +107,6 @@ def without_axes(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
 
 
 def other_axes(node: Node) -> list[SharedAxis]:
-    """All but attribute `axis`; every input and the output have as many."""
+    """All axes but the attribute `axis`; every input and the output have as many."""
     others = (k for k in range(node.output.type.rank) if k != node.attrs["axis"])
     return [((k,) * len(node.inputs), (k,)) for k in others]

@@ -113,10 +113,10 @@ def reference_literal(values: Values, shape: tuple[int, ...], dtype: str) -> Arr
 
 def wgsl_literal(node: Node) -> str:
     first, *others = (literal(value, node.output.dtype) for value in node.attrs["values"])
-    found = first
+    expression = first
     for number, text in enumerate(others, 1):
-        found = f"select({found}, {text}, {{i}} == {number}u)"
-    return found
+        expression = f"select({expression}, {text}, {{i}} == {number}u)"
+    return expression
 
 
 def is_short(node: Node) -> bool:
@@ -208,10 +208,10 @@ def infer_pack(*parts: TensorType) -> TensorType:
 
 
 def reference_pack(*parts: Array) -> Array:
-    found = np.zeros(parts[0].shape, np.uint32)
+    words = np.zeros(parts[0].shape, np.uint32)
     for number, part in enumerate(parts):
-        found |= part.astype(np.uint8).astype(np.uint32) << np.uint32(8 * number)
-    return found
+        words |= part.astype(np.uint8).astype(np.uint32) << np.uint32(8 * number)
+    return words
 
 
 def wgsl(node: Node) -> str:

@@ -143,11 +143,11 @@ _CASES: tuple[tuple[Sizes, Sizes, Sizes, Sizes, Sizes, int, Sizes], ...] = (
 
 
 def _samples() -> list[Sample]:
-    found = []
+    samples = []
     for x, w, stride, pad, dilation, groups, out in _CASES:
         attrs = {"stride": stride, "pad": pad, "dilation": dilation, "groups": groups, "out": out}
-        found.append(Sample([x, w], attrs, low=-1, high=1))
-    return found
+        samples.append(Sample([x, w], attrs, low=-1, high=1))
+    return samples
 
 
 # The letters of the axes in patterns: of windows, of the kernel, of phases.
@@ -187,10 +187,12 @@ def image_gradient(g: Term, kernels: Term, windows: Windows, size: Sizes) -> Ter
     by_phase = "".join(chain.from_iterable(zip(places, parts, strict=True)))
     result = "".join(chain.from_iterable(zip(rows, parts, strict=True)))
     pattern = f"n{rows}{places}go,{by_phase}cgo->n{result}gc"
-    found = contract(_phase_pixels(g, windows.out, phases), _by_phase(kernels, phases), pattern)
-    batch, groups, channels = found.shape[0], *found.shape[-2:]
+    phase_sums = contract(
+        _phase_pixels(g, windows.out, phases), _by_phase(kernels, phases), pattern
+    )
+    batch, groups, channels = phase_sums.shape[0], *phase_sums.shape[-2:]
     pixels = [phase.rows * phase.phases for phase in phases]
-    whole = found.reshape((batch, *pixels, groups, channels))
+    whole = phase_sums.reshape((batch, *pixels, groups, channels))
     wanted = (batch, *size, groups, channels)
     if whole.shape == wanted:
         return whole

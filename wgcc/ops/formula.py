@@ -135,14 +135,14 @@ def samples_of(
     arity: int, dtypes: Sequence[str], low: float = -2.0, high: float = 2.0
 ) -> list[Sample]:
     """Every shape in f32 (where the op takes it), and two shapes in each integer dtype."""
-    found = [Sample([shape] * arity, {}, low, high) for shape in SHAPES if "f32" in dtypes]
+    samples = [Sample([shape] * arity, {}, low, high) for shape in SHAPES if "f32" in dtypes]
     for dtype in dtypes:
         if dtype not in FLOATS:
             span = (-3, 5) if dtype in SIGNED else (1, 5) if dtype != "bool" else (0, 1)
             for shape in ((65,), (3, 5)):
                 types = [TensorType(shape, dtype)] * arity
-                found.append(Sample(types, integers=span, differentiable=False))
-    return found
+                samples.append(Sample(types, integers=span, differentiable=False))
+    return samples
 
 
 def unary(

@@ -54,7 +54,7 @@ def infer_grad(g: TensorType, ids: TensorType, *base: TensorType, rows: int) -> 
     if g.shape[: ids.rank] != ids.shape:
         raise ShapeError(f"gather_grad: {g} does not hold one row for each id of {ids}")
     table = TensorType((rows, *g.shape[ids.rank :]), g.dtype)
-    if any(found != table for found in base):
+    if any(addend != table for addend in base):
         raise ShapeError(f"gather_grad: {base[0]} is not {table}")
     return table
 
@@ -80,8 +80,8 @@ def limit(node: Node) -> int:
     return node.inputs[0].shape[0] - 1
 
 
-def index(node: Node, position: tuple[Any, ...], found: Any) -> tuple[Any, ...]:
-    return (found, *position[node.inputs[1].type.rank :])
+def index(node: Node, position: tuple[Any, ...], stored_index: Any) -> tuple[Any, ...]:
+    return (stored_index, *position[node.inputs[1].type.rank :])
 
 
 def separate(node: Node) -> list[SharedAxis]:
@@ -164,9 +164,9 @@ def limit_take_along(node: Node) -> int:
     return node.inputs[0].shape[node.attrs["axis"]] - 1
 
 
-def index_take_along(node: Node, position: tuple[Any, ...], found: Any) -> tuple[Any, ...]:
+def index_take_along(node: Node, position: tuple[Any, ...], stored_index: Any) -> tuple[Any, ...]:
     axis = node.attrs["axis"]
-    return (*position[:axis], found, *position[axis + 1 :])
+    return (*position[:axis], stored_index, *position[axis + 1 :])
 
 
 # shape, axis, number of ids along it
@@ -181,16 +181,16 @@ _CASES: tuple[tuple[tuple[int, ...], int, int], ...] = (
 
 
 def _samples(adds: bool) -> list[Sample]:
-    found = []
+    samples = []
     for shape, axis, count in _CASES:
         ids = TensorType((*shape[:axis], count, *shape[axis + 1 :]), "i32")
         attrs = {"axis": axis, "size": shape[axis]} if adds else {"axis": axis}
         first = ids.shape if adds else shape
-        found.append(Sample([first, ids], attrs, integers=(0, shape[axis] - 1)))
+        samples.append(Sample([first, ids], attrs, integers=(0, shape[axis] - 1)))
     # Integers, and ids that are out of range.
     ids, x = TensorType((2, 6), "i32"), TensorType((2, 6 if adds else 4), "i32")
     attrs = {"axis": 1, "size": 4} if adds else {"axis": 1}
-    return [*found, Sample([x, ids], attrs, integers=(-3, 8), differentiable=False)]
+    return [*samples, Sample([x, ids], attrs, integers=(-3, 8), differentiable=False)]
 
 
 GATHER_OPS = (
@@ -279,19 +279,19 @@ def _check_order(op: str, order: TensorType, ids: TensorType) -> None:
 
 
 def reference_order(ids: Array, rows: int) -> Array:
-    return _sorted(np.arange(ids.size), ids, rows, RUN)
+    return _sort_runs(np.arange(ids.size), ids, rows, RUN)
 
 
 def reference_merged(order: Array, ids: Array, rows: int, run: int) -> Array:
-    return _sorted(order, ids, rows, run * FAN)
+    return _sort_runs(order, ids, rows, run * FAN)
 
 
-def _sorted(order: Array, ids: Array, rows: int, run: int) -> Array:
+def _sort_runs(order: Array, ids: Array, rows: int, run: int) -> Array:
     """Each run of positions sorted, by id and then by position."""
     flat, order = np.clip(ids.reshape(-1), 0, rows - 1), np.clip(order, 0, ids.size - 1)
     runs = [np.sort(order[start : start + run]) for start in range(0, len(order), run)]
-    found = [part[np.argsort(flat[part], kind="stable")] for part in runs]
-    return np.concatenate(found).astype(np.int32)
+    sorted_runs = [part[np.argsort(flat[part], kind="stable")] for part in runs]
+    return np.concatenate(sorted_runs).astype(np.int32)
 
 
 def reference_sums(g: Array, ids: Array, order: Array, *base: Array, rows: int) -> Array:

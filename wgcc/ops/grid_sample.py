@@ -38,8 +38,8 @@ def reference(x: Array, rows: Array, columns: Array, mode: str) -> Array:
             r, a = _pixel_array(rows, mode, down)
             c, b = _pixel_array(columns, mode, right)
             exists = (r >= 0) & (r < height) & (c >= 0) & (c < width)
-            found = x[image, np.where(exists, r, 0), np.where(exists, c, 0)]
-            y += found * np.where(exists, a * b, 0)[..., None].astype(x.dtype)
+            pixels = x[image, np.where(exists, r, 0), np.where(exists, c, 0)]
+            y += pixels * np.where(exists, a * b, 0)[..., None].astype(x.dtype)
     return y
 
 
@@ -132,8 +132,8 @@ def _pixels(x: Term, taps: _Taps) -> Term:
     """[N, S, taps, C]"""
     batch, height, width, channels = x.shape
     flat = x.reshape((batch, height * width, channels))
-    found = flat.apply("take_along", _flat_ids(taps, channels), axis=1)
-    return found.reshape((*taps.ids.shape, channels))
+    pixels = flat.apply("take_along", _flat_ids(taps, channels), axis=1)
+    return pixels.reshape((*taps.ids.shape, channels))
 
 
 def _flat_ids(taps: _Taps, channels: int) -> Term:

@@ -160,13 +160,13 @@ def grad_custom(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[
         for unknown, g in zip(cotangents, gs, strict=True)
     }
     gradients = node.inputs[2 * results + arguments :]
-    found = _repeated(b, gradients, arrived)
-    return [*([None] * (2 * results)), *found, *([None] * arguments)]
+    argument_gradients = _recompute(b, gradients, arrived)
+    return [*([None] * (2 * results)), *argument_gradients, *([None] * arguments)]
 
 
-def _repeated(b: Builder, wanted: Sequence[Value], known: dict[str, Value]) -> list[Value]:
+def _recompute(b: Builder, wanted: Sequence[Value], known: dict[str, Value]) -> list[Value]:
     """`wanted`, computed once more with other values for the names in `known`."""
-    for node in _needed(_depending(b.nodes, set(known)), wanted):
+    for node in _nodes_for(_dependents(b.nodes, set(known)), wanted):
         outputs = tuple(Value(b.fresh(value.name), value.type) for value in node.outputs)
         inputs = tuple(known.get(value.name, value) for value in node.inputs)
         copy = replace(node, inputs=inputs, outputs=outputs)
@@ -175,23 +175,23 @@ def _repeated(b: Builder, wanted: Sequence[Value], known: dict[str, Value]) -> l
     return [known.get(value.name, value) for value in wanted]
 
 
-def _depending(nodes: Sequence[Node], names: set[str]) -> list[Node]:
+def _dependents(nodes: Sequence[Node], names: set[str]) -> list[Node]:
     """The nodes that depend on values of these names, but for what defines those."""
-    found, reached = [], set(names)
+    dependents, reached = [], set(names)
     for node in nodes:
         if any(value.name in reached for value in node.inputs):
-            found.append(node)
+            dependents.append(node)
             reached.update(value.name for value in node.outputs)
-    return found
+    return dependents
 
 
-def _needed(nodes: Sequence[Node], wanted: Sequence[Value]) -> list[Node]:
-    live, found = {value.name for value in wanted}, []
+def _nodes_for(nodes: Sequence[Node], wanted: Sequence[Value]) -> list[Node]:
+    live, needed = {value.name for value in wanted}, []
     for node in reversed(nodes):
         if any(value.name in live for value in node.outputs):
-            found.append(node)
+            needed.append(node)
             live.update(value.name for value in node.inputs)
-    return found[::-1]
+    return needed[::-1]
 
 
 OPS = (

@@ -36,11 +36,11 @@ def contract(a: Term, b: Term, pattern: str) -> Term:
     if z > 1 and min(m, k, n) < THIN:
         return _sum_of_products((a, left), (b, right), wanted, summed, sizes)
     lead = (z,) if z > 1 else ()
-    first = _ordered(a, left, [*stack, *rows, *summed]).reshape((*lead, m, k))
-    second = _ordered(b, right, [*stack, *summed, *cols]).reshape((*lead, k, n))
+    first = _reorder(a, left, [*stack, *rows, *summed]).reshape((*lead, m, k))
+    second = _reorder(b, right, [*stack, *summed, *cols]).reshape((*lead, k, n))
     order = [*stack, *rows, *cols]
     product = first.apply("matmul", second).reshape([sizes[letter] for letter in order])
-    return _ordered(product, order, wanted)
+    return _reorder(product, order, wanted)
 
 
 def _sum_of_products(
@@ -56,11 +56,11 @@ def _sum_of_products(
     for term, letters in (a, b):
         own = [letter for letter in order if letter in letters]
         kept = [sizes[letter] if letter in letters else 1 for letter in order]
-        terms.append(_ordered(term, letters, own).reshape(kept).broadcast(shape))
+        terms.append(_reorder(term, letters, own).reshape(kept).broadcast(shape))
     return (terms[0] * terms[1]).sum(tuple(range(len(wanted), len(order))))
 
 
-def _ordered(term: Term, letters: Sequence[str], wanted: Sequence[str]) -> Term:
+def _reorder(term: Term, letters: Sequence[str], wanted: Sequence[str]) -> Term:
     perm = tuple(letters.index(letter) for letter in wanted)
     return term if perm == tuple(range(len(perm))) else term.apply("transpose", perm=perm)
 

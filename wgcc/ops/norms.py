@@ -24,13 +24,13 @@ from wgcc.ops.registry import Expand, Op, Sample, ShapeError
 Axes = tuple[int, ...]
 
 
-def centred(x: Term, axes: Axes) -> Term:
+def centre(x: Term, axes: Axes) -> Term:
     """x without its mean over `axes`."""
     return _near(x, axes) - _rest(x, axes).spread(axes, x.shape)
 
 
 def variance(x: Term, axes: Axes) -> Term:
-    """The mean square of `centred(x)`, without `axes`.
+    """The mean square of `centre(x)`, without `axes`.
 
     In two passes: mean((d - r)²) = mean(d²) - r² for differences d with the mean r, which is small.
     `relu` keeps NaN and removes negative results.
@@ -72,7 +72,7 @@ def expand_layer_norm(b: Builder, node: Node) -> Sequence[Value]:
     x, gain, bias = (Term(b, value) for value in node.inputs)
     row = (len(x.shape) - 1,)
     inverse = (variance(x, row) + node.attrs["eps"]).apply("rsqrt")
-    normal = centred(x, row) * inverse.spread(row, x.shape)
+    normal = centre(x, row) * inverse.spread(row, x.shape)
     return [(normal * gain.broadcast(x.shape) + bias.broadcast(x.shape)).value]
 
 
@@ -85,7 +85,7 @@ def grad_layer_norm(b: Builder, node: Node, gs: Sequence[Value | None]) -> Seque
     row, rows, eps = (len(x.shape) - 1,), tuple(range(len(x.shape) - 1)), node.attrs["eps"]
     # As an op, because the formula of `variance` has no gradient where it is 0.
     inverse = (x.apply("var", axes=row) + eps).apply("rsqrt").spread(row, x.shape)
-    normal = centred(x, row) * inverse
+    normal = centre(x, row) * inverse
     h = g * gain.broadcast(x.shape)
     mean_h = h.mean(row).spread(row, x.shape)
     mean_hn = (h * normal).mean(row).spread(row, x.shape)
@@ -118,7 +118,7 @@ def reference_rms_norm(x: Array, gain: Array, eps: float) -> Array:
 
 def expand_rms_norm(b: Builder, node: Node) -> Sequence[Value]:
     x, gain = (Term(b, value) for value in node.inputs)
-    return [(normalised(x, node.attrs["eps"]) * gain.broadcast(x.shape)).value]
+    return [(normalise(x, node.attrs["eps"]) * gain.broadcast(x.shape)).value]
 
 
 def grad_rms_norm(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
@@ -127,14 +127,14 @@ def grad_rms_norm(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequenc
         return [None, None]
     g, x, gain = Term(b, gs[0]), Term(b, node.inputs[0]), Term(b, node.inputs[1])
     row, rows, eps = (len(x.shape) - 1,), tuple(range(len(x.shape) - 1)), node.attrs["eps"]
-    normal = normalised(x, eps)
+    normal = normalise(x, eps)
     h = g * gain.broadcast(x.shape)
     mean_hn = (h * normal).mean(row).spread(row, x.shape)
     dx = (h - normal * mean_hn) * inverse_rms(x, eps).spread(row, x.shape)
     return [dx.value, (g * normal).sum(rows).value]
 
 
-def normalised(x: Term, eps: float) -> Term:
+def normalise(x: Term, eps: float) -> Term:
     return x * inverse_rms(x, eps).spread((len(x.shape) - 1,), x.shape)
 
 
@@ -172,7 +172,7 @@ def grad_var(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Val
         return [None]
     x, axes = Term(b, node.inputs[0]), node.attrs["axes"]
     share = Term(b, gs[0]) * (2.0 / prod(x.shape[axis] for axis in axes))
-    return [(share.spread(axes, x.shape) * centred(x, axes)).value]
+    return [(share.spread(axes, x.shape) * centre(x, axes)).value]
 
 
 _VAR_CASES: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (

@@ -65,7 +65,7 @@ def infer_top_p(x: TensorType, mass: TensorType) -> TensorType:
 
 
 def reference_top_k(x: Array, k: int) -> Array:
-    return _kept(x, lambda rows: np.arange(rows.shape[-1]) < k)
+    return _keep(x, lambda rows: np.arange(rows.shape[-1]) < k)
 
 
 def reference_top_p(x: Array, mass: Array) -> Array:
@@ -75,7 +75,7 @@ def reference_top_p(x: Array, mass: Array) -> Array:
         enough = np.asarray(before >= mass * weights.sum(1, keepdims=True))
         return np.asarray(~enough | (before == 0))
 
-    return _kept(x, first)
+    return _keep(x, first)
 
 
 def separate(node: Node) -> list[SharedAxis]:
@@ -83,7 +83,7 @@ def separate(node: Node) -> list[SharedAxis]:
     return [((k, *more), (k,)) for k in range(node.output.type.rank - 1)]
 
 
-def _kept(x: Array, first: Callable[[Array], Array]) -> Array:
+def _keep(x: Array, first: Callable[[Array], Array]) -> Array:
     """`first` says which elements of rows in descending order to keep."""
     rows = x.reshape(-1, x.shape[-1])
     order = np.argsort(-rows, axis=1, kind="stable")

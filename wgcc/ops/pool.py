@@ -113,7 +113,7 @@ def expand_max(b: Builder, node: Node) -> Sequence[Value]:
 def expand_avg(b: Builder, node: Node) -> Sequence[Value]:
     windows = _windows(node)
     total = windows.pixels(Term(b, node.inputs[0])).sum(windows.places)
-    return [_divided(node, total).value]
+    return [_divide(node, total).value]
 
 
 def expand_index(b: Builder, node: Node) -> Sequence[Value]:
@@ -171,11 +171,11 @@ def grad_avg(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Val
         return [None]
     windows, (x,) = _windows(node), node.inputs
     shape = (x.shape[0], *windows.out, *windows.kernel, x.shape[-1])
-    share = _divided(node, Term(b, gs[0])).spread(windows.places, shape)
+    share = _divide(node, Term(b, gs[0])).spread(windows.places, shape)
     return [windows.sum_into_image(share, x.shape[1:-1]).value]
 
 
-def _divided(node: Node, total: Term) -> Term:
+def _divide(node: Node, total: Term) -> Term:
     """Divides by the number of pixels in each window."""
     windows, counted = _windows(node), node.attrs["counted"]
     size, over = _counted_image(windows, node.inputs[0].shape[1:-1], counted)

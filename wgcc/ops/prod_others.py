@@ -55,7 +55,7 @@ def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value |
     length = rows.shape[1]
     if length == 1:
         return [x.like(0).value]
-    _, change = _shifted(_window((rows, g_rows), length - 1), 1)
+    _, change = _shift(_window((rows, g_rows), length - 1), 1)
     return [_back(change, x.shape, axes).value]
 
 
@@ -64,15 +64,15 @@ def _window(x: Moving, length: int) -> Moving:
     if length == 1:
         return x
     half = _window(x, length // 2)
-    product = _times(half, _shifted(half, length // 2))
-    return _times(product, _shifted(x, length - 1)) if length % 2 else product
+    product = _times(half, _shift(half, length // 2))
+    return _times(product, _shift(x, length - 1)) if length % 2 else product
 
 
 def _times(a: Moving, c: Moving) -> Moving:
     return a[0] * c[0], a[1] * c[0] + a[0] * c[1]
 
 
-def _shifted(x: Moving, by: int) -> Moving:
+def _shift(x: Moving, by: int) -> Moving:
     """The element `by` positions further on in each row, cyclically."""
     count, length = x[0].shape
 

@@ -123,7 +123,7 @@ _CASES: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
 
 
 def _samples(dtypes: tuple[str, ...]) -> list[Sample]:
-    found = [
+    samples = [
         Sample([shape], {"axes": axes}, low=0.5, high=1.5)
         for shape, axes in _CASES
         if "f32" in dtypes
@@ -133,8 +133,8 @@ def _samples(dtypes: tuple[str, ...]) -> list[Sample]:
             bounds = (0, 1) if dtype == "bool" else (1, 3)
             for shape, axes in (((19,), (0,)), ((3, 5), (1,))):
                 types = [TensorType(shape, dtype)]
-                found.append(Sample(types, {"axes": axes}, integers=bounds, differentiable=False))
-    return found
+                samples.append(Sample(types, {"axes": axes}, integers=bounds, differentiable=False))
+    return samples
 
 
 def no_grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:

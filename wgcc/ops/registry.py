@@ -1,4 +1,4 @@
-"""What an op is. One `Op` per op, with all of its rules in one file of this folder.
+"""Defines what an op is: one `Op` each, with all of its rules in one file of this folder.
 
 An op has its meaning (`infer`, `reference`), its gradient (`grad`) and its lowering (`lower`, one
 of the kinds below). The scheduler knows these kinds, and hardly any single op.
@@ -84,7 +84,7 @@ class Indirect:
     """Element at `index` of the output is one of input 0, at an index read from input 1 (integers).
 
     Input 1 is read at `at(node, index)`; its element is clamped to `0 … limit(node)` and given as
-    `found` to `index(node, index, found)`, which gives the index into input 0.
+    `stored_index` to `index(node, index, stored_index)`, which gives the index into input 0.
     """
 
     at: Callable[[Node, tuple[Any, ...]], tuple[Any, ...]]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from wgcc.ir.graph import Graph, TensorType
-from wgcc.ir.loops import stacked
+from wgcc.ir.loops import stack_type
 from wgcc.ops.registry import Op, Repeat, ShapeError
 
 
@@ -26,7 +26,7 @@ def infer(
         raise ShapeError("repeat needs an input for each carry, slice and captured value")
     _check_inputs(inputs, body, rounds)
     carries = tuple(value.type for value in body.state)
-    return (*carries, *(stacked(value.type, rounds) for value in body.outputs.values()))
+    return (*carries, *(stack_type(value.type, rounds) for value in body.outputs.values()))
 
 
 def _check_form(body: Graph) -> None:
@@ -48,7 +48,7 @@ def _check_inputs(inputs: tuple[TensorType, ...], body: Graph, rounds: int) -> N
     for type_, inner in zip(inputs[len(body.state) :], body.inputs[1:], strict=True):
         if type_ == inner.type:
             only_captured = True
-        elif only_captured or type_ != stacked(inner.type, rounds):
+        elif only_captured or type_ != stack_type(inner.type, rounds):
             raise ShapeError(f"{type_} cannot be read as {inner}: {inner.type}")
 
 

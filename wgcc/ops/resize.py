@@ -71,22 +71,22 @@ class Sampling:
 
 def reference(x: Array, axis: int, size: int, mode: str, align: bool) -> Array:
     matrix = _matrix(Sampling(x.shape[axis], size, mode, align)).astype(x.dtype)
-    return _multiplied(matrix, x, axis)
+    return _multiply(matrix, x, axis)
 
 
 def reference_back(x: Array, axis: int, size: int, mode: str, align: bool) -> Array:
     matrix = _matrix(Sampling(size, x.shape[axis], mode, align)).astype(x.dtype)
-    return _multiplied(matrix.T, x, axis)
+    return _multiply(matrix.T, x, axis)
 
 
-def _multiplied(matrix: Array, x: Array, axis: int) -> Array:
+def _multiply(matrix: Array, x: Array, axis: int) -> Array:
     return np.moveaxis(np.tensordot(matrix, x, (1, axis)), 0, axis)
 
 
 def _matrix(sampling: Sampling) -> Array:
     """[after, before]: the weight of each pixel."""
     (step, first, unit), (taps, before) = sampling.position, TAPS[sampling.mode]
-    found = np.zeros((sampling.after, sampling.before))
+    matrix = np.zeros((sampling.after, sampling.before))
     outputs = np.arange(sampling.after)
     numerator = outputs * step + first
     if sampling.mode == LINEAR:
@@ -94,8 +94,8 @@ def _matrix(sampling: Sampling) -> Array:
     for tap in range(taps):
         pixels = np.clip(numerator // unit + tap - before, 0, sampling.before - 1)
         distance = np.abs(numerator % unit / unit + before - tap)
-        np.add.at(found, (outputs, pixels), reference_weight(distance, sampling.mode))
-    return found
+        np.add.at(matrix, (outputs, pixels), reference_weight(distance, sampling.mode))
+    return matrix
 
 
 def reference_weight(distance: Array, mode: str) -> Array:
@@ -165,9 +165,9 @@ def _outputs(b: Builder, sampling: Sampling) -> tuple[Term, Term]:
     output = begin.reshape((shape[0], 1)).broadcast(shape) + number
     exists = output.apply("lt", output.like(sampling.after))
     output = output.apply("minimum", output.like(sampling.after - 1))
-    found, weights = _taps(sampling, output)
-    own = pixels.reshape((shape[0], 1, 1)).broadcast(found.shape)
-    total = found.equals(own).choose(weights, 0.0).sum((2,))
+    tap_ids, weights = _taps(sampling, output)
+    own = pixels.reshape((shape[0], 1, 1)).broadcast(tap_ids.shape)
+    total = tap_ids.equals(own).choose(weights, 0.0).sum((2,))
     return output, exists.choose(total, 0.0)
 
 
@@ -177,10 +177,10 @@ def _weighted_sum(x: Term, axis: int, ids: Term, weights: Term | None) -> Term:
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     ones = (1,) * len(after)
     places = ids.reshape((count * taps, *ones)).broadcast((*before, count * taps, *after))
-    found = x.apply("take_along", places, axis=axis)
+    pixels = x.apply("take_along", places, axis=axis)
     if weights is None:
-        return found
-    parts = found.reshape((*before, count, taps, *after))
+        return pixels
+    parts = pixels.reshape((*before, count, taps, *after))
     scale = weights.cast(x.dtype).reshape((count, taps, *ones))
     return (parts * scale.broadcast(parts.shape)).sum((axis + 1,))
 
@@ -200,15 +200,15 @@ def weight_functions(node: Node) -> tuple[str, ...]:
 
 def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
     # dx = the transposed resampling of g
-    return [_transposed(b, "resize_back", node, gs[0])]
+    return [_apply_adjoint(b, "resize_back", node, gs[0])]
 
 
 def grad_back(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
     # dx = the resampling of g
-    return [_transposed(b, "resize", node, gs[0])]
+    return [_apply_adjoint(b, "resize", node, gs[0])]
 
 
-def _transposed(b: Builder, op: str, node: Node, g: Value | None) -> Value | None:
+def _apply_adjoint(b: Builder, op: str, node: Node, g: Value | None) -> Value | None:
     if g is None:
         return None
     return b.apply(op, g, **{**node.attrs, "size": node.inputs[0].shape[node.attrs["axis"]]})

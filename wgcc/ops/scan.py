@@ -49,12 +49,12 @@ def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value |
         return [None, None]
     a, h = Term(b, node.inputs[0]), Term(b, node.output)
     forward = 1 if not reverse else -1
-    a_next = shifted(a, axis, -forward)
+    a_next = shift(a, axis, -forward)
     db = a_next.apply("scan", Term(b, g), axis=axis, reverse=not reverse)
-    return [(db * shifted(h, axis, forward)).value, db.value]
+    return [(db * shift(h, axis, forward)).value, db.value]
 
 
-def shifted(x: Term, axis: int, by: int) -> Term:
+def shift(x: Term, axis: int, by: int) -> Term:
     """x shifted by one along an axis (`by` = 1 or -1), filled with zero."""
     size, rank = x.shape[axis], len(x.shape)
     if size == 1:
@@ -104,7 +104,7 @@ def _sum_blocks(x: Term, axis: int, reverse: bool) -> Term:
     filled = x if whole == x.shape else x.apply("unslice", shape=whole, starts=starts, steps=steps)
     inside = running_sum(filled.reshape(split), axis + 1, reverse)
     totals = _element(inside, axis + 1, 0 if reverse else BLOCK - 1)
-    before = shifted(running_sum(totals, axis, reverse), axis, -1 if reverse else 1)
+    before = shift(running_sum(totals, axis, reverse), axis, -1 if reverse else 1)
     sums = (inside + before.spread((axis + 1,), split)).reshape(whole)
     if whole == x.shape:
         return sums

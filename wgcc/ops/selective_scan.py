@@ -14,7 +14,7 @@ from wgcc.ir.graph import Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.formula import Term
 from wgcc.ops.registry import NUMPY_CALL, Expand, Op, Sample, ShapeError
-from wgcc.ops.scan import shifted
+from wgcc.ops.scan import shift
 from wgcc.ops.state_space import (
     reference_ends,
     reference_grad_channels,
@@ -69,7 +69,7 @@ def effort(node: Node) -> int:
 
 
 def expand(b: Builder, node: Node) -> Sequence[Value]:
-    y, _ = _scanned(b, node)
+    y, _ = _scan(b, node)
     return [y]
 
 
@@ -107,7 +107,7 @@ def reference_grad(
 def expand_grad(b: Builder, node: Node) -> Sequence[Value]:
     u, dt, a, *_, g = node.inputs
     chunk, bc = _chunk(u), _side_by_side(b, node.inputs)
-    _, starts = _scanned(b, node)
+    _, starts = _scan(b, node)
     ends = b.apply("state_ends", dt, a, bc, g, chunk=chunk)
     inputs = (u, dt, a, bc, g, starts, ends)
     attrs = {"chunk": chunk, **node.attrs}
@@ -116,12 +116,12 @@ def expand_grad(b: Builder, node: Node) -> Sequence[Value]:
     dbc = by_part.sum((0,))
     states = a.shape[1]
     da = _cut(rows, 2, 2 * chunk, states).sum((0, 1)).apply("transpose", perm=(1, 0))
-    along_time = [_unchunked(_cut(rows, 2, at, chunk), u) for at in (0, chunk)]
+    along_time = [_join_chunks(_cut(rows, 2, at, chunk), u) for at in (0, chunk)]
     by_state = [_cut(dbc, 2, at, states) for at in (0, states)]
     return [term.value for term in (*along_time, da, *by_state)]
 
 
-def _scanned(b: Builder, node: Node) -> tuple[Value, Value]:
+def _scan(b: Builder, node: Node) -> tuple[Value, Value]:
     """y and the states at the start of each chunk, which the gradient reuses."""
     u, dt, a = node.inputs[:3]
     bc, attrs = _side_by_side(b, node.inputs), {"chunk": _chunk(u), **node.attrs}
@@ -156,7 +156,7 @@ def _cut(x: Term, axis: int, start: int, size: int) -> Term:
     return x.apply("slice", starts=starts, sizes=sizes, steps=(1,) * len(x.shape))
 
 
-def _unchunked(x: Term, like: Value) -> Term:
+def _join_chunks(x: Term, like: Value) -> Term:
     batch, chunks, chunk, channels = x.shape
     return _cut(x.reshape((batch, chunks * chunk, channels)), 1, 0, like.shape[1])
 
@@ -170,8 +170,8 @@ def ordinary_grad(b: Builder, node: Node) -> Sequence[Value]:
     decay = (dt4 * a4).exp()
     gain, by_dt, by_a = _gain(dt4, a4, decay, bool(node.attrs.get("zero_order")))
     h = decay.apply("scan", gain * u4 * b4, axis=1, reverse=False)
-    v = shifted(decay, 1, -1).apply("scan", c4 * g4, axis=1, reverse=True)
-    through_decay, through_gain = decay * shifted(h, 1, 1) * v, u4 * b4 * v
+    v = shift(decay, 1, -1).apply("scan", c4 * g4, axis=1, reverse=True)
+    through_decay, through_gain = decay * shift(h, 1, 1) * v, u4 * b4 * v
     return [
         (gain * b4 * v).sum((3,)).value,
         (through_gain * by_dt + through_decay * a4).sum((3,)).value,

@@ -91,18 +91,18 @@ def index_unslice(node: Node, position: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def inside(node: Node, position: tuple[Any, ...]) -> list[tuple[int, Any, int]]:
-    found: list[tuple[int, Any, int]] = []
+    conditions: list[tuple[int, Any, int]] = []
     shape, part = node.output.shape, node.inputs[0].shape
     for axis, (at, start, step) in enumerate(
         zip(position, node.attrs["starts"], node.attrs["steps"], strict=True)
     ):
         end = start + (part[axis] - 1) * step + 1
         if start > 0 or end < shape[axis]:
-            found.append((start, at, end))
+            conditions.append((start, at, end))
         if step > 1 and part[axis] > 1:
             # The sum keeps the dividend from being negative.
-            found.append((0, (at + (-start) % step) % step, 1))
-    return found
+            conditions.append((0, (at + (-start) % step) % step, 1))
+    return conditions
 
 
 _CASES: tuple[tuple[Axes, Axes, Axes, Axes], ...] = (
@@ -140,14 +140,14 @@ def grad_concat(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[
     (g,), axis = gs, node.attrs["axis"]
     if g is None:
         return [None] * len(node.inputs)
-    found: list[Value | None] = []
+    gradients: list[Value | None] = []
     at = 0
     for part in node.inputs:
         starts = tuple(at if k == axis else 0 for k in range(g.type.rank))
         steps = (1,) * g.type.rank
-        found.append(b.apply("slice", g, starts=starts, sizes=part.shape, steps=steps))
+        gradients.append(b.apply("slice", g, starts=starts, sizes=part.shape, steps=steps))
         at += part.shape[axis]
-    return found
+    return gradients
 
 
 SLICE_OPS = (
@@ -259,9 +259,11 @@ def limit(node: Node) -> int:
     return node.inputs[0].shape[node.attrs["axis"]] - int(node.attrs["size"])
 
 
-def index_dynamic_window(node: Node, position: tuple[Any, ...], found: Any) -> tuple[Any, ...]:
+def index_dynamic_window(
+    node: Node, position: tuple[Any, ...], stored_start: Any
+) -> tuple[Any, ...]:
     axis = node.attrs["axis"]
-    return (*position[:axis], position[axis] + found, *position[axis + 1 :])
+    return (*position[:axis], position[axis] + stored_start, *position[axis + 1 :])
 
 
 def separate(node: Node) -> list[SharedAxis]:
@@ -286,14 +288,14 @@ _CASES_DYNAMIC_WINDOW: tuple[tuple[tuple[int, ...], int, int, int], ...] = (
 
 def _samples(updates: bool) -> list[Sample]:
     """A call with a start out of range is undone, so it has no gradient."""
-    found = []
+    samples = []
     for shape, axis, size, start in _CASES_DYNAMIC_WINDOW:
         part = (*shape[:axis], size, *shape[axis + 1 :])
         inputs: list[Any] = [shape, part, _START] if updates else [shape, _START]
         attrs = {"axis": axis} if updates else {"axis": axis, "size": size}
         fits = 0 <= start <= shape[axis] - size
-        found.append(Sample(inputs, attrs, integers=(start, start), differentiable=fits))
-    return found
+        samples.append(Sample(inputs, attrs, integers=(start, start), differentiable=fits))
+    return samples
 
 
 DYNAMIC_WINDOW_OPS = (

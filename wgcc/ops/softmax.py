@@ -28,7 +28,7 @@ from wgcc.ops.registry import Expand, Op, Sample, ShapeError
 Axes = tuple[int, ...]
 
 
-def shifted(x: Term, axes: Axes, by: str = "peak") -> Term:
+def subtract_peak(x: Term, axes: Axes, by: str = "peak") -> Term:
     """x minus its maximum over `axes`: at most 0, and exact where x is near the maximum."""
     top = x.apply(by, axes=axes).apply("stop_grad")  # any number would do
     return x - top.spread(axes, x.shape)
@@ -36,11 +36,11 @@ def shifted(x: Term, axes: Axes, by: str = "peak") -> Term:
 
 def exp_sum(x: Term, axes: Axes, by: str = "peak") -> Term:
     """The sum of exp(shifted x) over `axes`, which are removed: at least 1."""
-    return shifted(x, axes, by).exp().sum(axes)
+    return subtract_peak(x, axes, by).exp().sum(axes)
 
 
 def softmax(x: Term, axes: Axes, by: str = "peak") -> Term:
-    return shifted(x, axes, by).exp() / exp_sum(x, axes, by).spread(axes, x.shape)
+    return subtract_peak(x, axes, by).exp() / exp_sum(x, axes, by).spread(axes, x.shape)
 
 
 def expand_softmax(b: Builder, node: Node) -> Sequence[Value]:
@@ -59,7 +59,7 @@ def grad_softmax(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence
 def expand_log_softmax(b: Builder, node: Node) -> Sequence[Value]:
     x, axes = Term(b, node.inputs[0]), (node.attrs["axis"],)
     log_sum = exp_sum(x, axes).apply("log").spread(axes, x.shape)
-    return [(shifted(x, axes) - log_sum).value]
+    return [(subtract_peak(x, axes) - log_sum).value]
 
 
 def grad_log_softmax(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
@@ -164,7 +164,7 @@ def expand(b: Builder, node: Node) -> Sequence[Value]:
     logits, labels = (Term(b, value) for value in node.inputs)
     ignore, smoothing = node.attrs["ignore"], node.attrs["smoothing"]
     row = (len(logits.shape) - 1,)
-    scores = shifted(logits, row)
+    scores = subtract_peak(logits, row)
     picked = hits(logits, labels).choose(scores, 0).sum(row) * (1 - smoothing)
     wanted = picked if not smoothing else picked + scores.mean(row) * smoothing
     losses = exp_sum(logits, row).apply("log") - wanted
@@ -188,7 +188,7 @@ def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value |
     target = hits(logits, labels).choose(logits.like(1 - smoothing + rest), rest)
     # Not exp / sum: then the loss's exp, as large as the logits, would be stored for this kernel.
     log_sum = exp_sum(logits, row).apply("log").spread(row, shape)
-    probabilities = (shifted(logits, row) - log_sum).exp()
+    probabilities = (subtract_peak(logits, row) - log_sum).exp()
     return [((probabilities - target) * scale.spread(row, shape)).value, None]
 
 

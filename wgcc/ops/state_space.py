@@ -159,13 +159,13 @@ def _trajectory(
 def _adjoints(dt: Array, a: Array, bc: Array, g: Array, ends: Array, chunk: int) -> Array:
     """The gradient of h_t, [batch, times, states, channels]."""
     states, times = a.shape[1], dt.shape[1]
-    found, v = [], ends[:, -1]
+    adjoints, v = [], ends[:, -1]
     for t in reversed(range(times)):
         v = ends[:, t // chunk] if t == times - 1 or (t + 1) % chunk == 0 else v
         v = v + bc[:, t, states:, None] * g[:, t, None]
-        found.append(v)
+        adjoints.append(v)
         v = v * np.exp(dt[:, t, None] * a.T)
-    return np.stack(found[::-1], 1)
+    return np.stack(adjoints[::-1], 1)
 
 
 def separate(node: Node) -> list[SharedAxis]:

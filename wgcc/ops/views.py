@@ -86,21 +86,23 @@ def grad_reshape(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence
 def index_reshape(node: Node, position: tuple[Any, ...]) -> tuple[Any, ...]:
     """Axes are matched in the smallest groups of equal size, so that most need no division."""
     source, target = node.inputs[0].shape, node.output.shape
-    found: list[Any] = [0] * len(source)
+    source_position: list[Any] = [0] * len(source)
     for source_axes, target_axes in _groups(source, target):
         flat = position[target_axes[0]]
         for axis in target_axes[1:]:
             flat = flat * target[axis] + position[axis]
-        _unflatten(flat, source, source_axes, found)
-    return tuple(found)
+        _unflatten(flat, source, source_axes, source_position)
+    return tuple(source_position)
 
 
-def _unflatten(flat: Any, shape: Sequence[int], axes: Sequence[int], found: list[Any]) -> None:
+def _unflatten(
+    flat: Any, shape: Sequence[int], axes: Sequence[int], source_position: list[Any]
+) -> None:
     stride = prod(shape[axis] for axis in axes)
     for order, axis in enumerate(axes):
         stride //= shape[axis]
         coordinate = flat // stride if stride > 1 else flat
-        found[axis] = coordinate % shape[axis] if order else coordinate
+        source_position[axis] = coordinate % shape[axis] if order else coordinate
 
 
 def _groups(source: Sequence[int], target: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:

@@ -139,19 +139,19 @@ def _infer(
 def reference(x: Array, out: Sizes, stride: Sizes, pad: Sizes, dilation: Sizes) -> Array:
     rank = len(out)
     size, kernel = x.shape[1 : 1 + rank], x.shape[1 + rank : -1]
-    found = np.zeros((x.shape[0], *out, *x.shape[1 + rank :]), x.dtype)
+    patches = np.zeros((x.shape[0], *out, *x.shape[1 + rank :]), x.dtype)
     for place, windows, pixels in places(kernel, size, out, stride, pad, dilation):
-        found[windows + place] = x[pixels + place]
-    return found
+        patches[windows + place] = x[pixels + place]
+    return patches
 
 
 def reference_unpatches(x: Array, size: Sizes, stride: Sizes, pad: Sizes, dilation: Sizes) -> Array:
     rank = len(size)
     out, kernel = x.shape[1 : 1 + rank], x.shape[1 + rank : -1]
-    found = np.zeros((x.shape[0], *size, *x.shape[1 + rank :]), x.dtype)
+    images = np.zeros((x.shape[0], *size, *x.shape[1 + rank :]), x.dtype)
     for place, windows, pixels in places(kernel, size, out, stride, pad, dilation):
-        found[pixels + place] = x[windows + place]
-    return found
+        images[pixels + place] = x[windows + place]
+    return images
 
 
 def effort(node: Node) -> int:
@@ -215,28 +215,28 @@ def index_unpatches(node: Node, position: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def inside_unpatches(node: Node, position: tuple[Any, ...]) -> Conditions:
-    found: Conditions = []
+    conditions: Conditions = []
     strides, windows = node.attrs["stride"], node.inputs[0].shape[1 : 1 + _rank(node)]
     for (at, more), stride, count in zip(
         _shifted_windows(node, position), strides, windows, strict=True
     ):
         if stride > 1:
-            found.append((0, at % stride, 1))
-        found.append((more, at // stride, more + count))
-    return found
+            conditions.append((0, at % stride, 1))
+        conditions.append((more, at // stride, more + count))
+    return conditions
 
 
 def _shifted_windows(node: Node, position: tuple[Any, ...]) -> list[tuple[Any, int]]:
     """`stride * window`, increased by a number of windows so that it is never negative."""
-    found = []
+    windows = []
     attrs, rank = node.attrs, _rank(node)
     kernel = node.output.shape[1 + rank : -1]
     for k in range(rank):
         stride, dilation = attrs["stride"][k], attrs["dilation"][k]
         more = ceil_div((kernel[k] - 1) * dilation, stride)
         at = position[1 + k] - position[1 + rank + k] * dilation + (attrs["pad"][k] + more * stride)
-        found.append((at, more))
-    return found
+        windows.append((at, more))
+    return windows
 
 
 # ---- gradients
@@ -245,16 +245,18 @@ def _shifted_windows(node: Node, position: tuple[Any, ...]) -> list[tuple[Any, i
 def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
     # dx = g, each element back at its pixel
     return [
-        _transposed(b, "unpatches", node, gs[0], size=node.inputs[0].shape[1 : 1 + _rank(node)])
+        _apply_adjoint(b, "unpatches", node, gs[0], size=node.inputs[0].shape[1 : 1 + _rank(node)])
     ]
 
 
 def grad_unpatches(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
     # dx = the pixels of g in the windows
-    return [_transposed(b, "patches", node, gs[0], out=node.inputs[0].shape[1 : 1 + _rank(node)])]
+    return [
+        _apply_adjoint(b, "patches", node, gs[0], out=node.inputs[0].shape[1 : 1 + _rank(node)])
+    ]
 
 
-def _transposed(b: Builder, op: str, node: Node, g: Value | None, **pixels: Any) -> Value | None:
+def _apply_adjoint(b: Builder, op: str, node: Node, g: Value | None, **pixels: Any) -> Value | None:
     shared = {name: node.attrs[name] for name in ("stride", "pad", "dilation")}
     return None if g is None else b.apply(op, g, **pixels, **shared)
 
@@ -275,12 +277,12 @@ _CASES: tuple[tuple[Sizes, Sizes, Sizes, Sizes, Sizes, Sizes, Sizes], ...] = (
 
 
 def _samples(name: str) -> list[Sample]:
-    found = []
+    samples = []
     for (batch, channels), image, kernel, out, stride, pad, dilation in _CASES:
         before, after = (image, out) if name == "out" else (out, image)
         attrs = {name: after, "stride": stride, "pad": pad, "dilation": dilation}
-        found.append(Sample([(batch, *before, *kernel, channels)], attrs))
-    return found
+        samples.append(Sample([(batch, *before, *kernel, channels)], attrs))
+    return samples
 
 
 OPS = (

@@ -25,7 +25,7 @@ from wgcc.ops.markers import COTANGENT, CUSTOM
 from wgcc.ops.registry import GradRule, Ordinary
 from wgcc.passes.loop_gradient import loop_gradient
 from wgcc.passes.rematerialise import Rematerialise, without_marks
-from wgcc.passes.rewrite import Rewrite, prune, renamed
+from wgcc.passes.rewrite import Rewrite, prune, rename_values
 
 
 def without_custom_gradients(graph: Graph) -> Graph:
@@ -49,27 +49,27 @@ def without_custom_gradients(graph: Graph) -> Graph:
 
 @dataclass(slots=True)
 class Missing:
-    """What is missing, by place in the source. `asked` is where the current gradient is needed."""
+    """The ops without a gradient, by place in the source; `asked` is where one is needed."""
 
-    found: dict[tuple[Span | None, str], Span | None] = field(default_factory=dict)
+    ops: dict[tuple[Span | None, str], Span | None] = field(default_factory=dict)
     asked: Span | None = None
 
     def add(self, node: Node) -> None:
-        self.found.setdefault((node.span, node.op), self.asked)
+        self.ops.setdefault((node.span, node.op), self.asked)
 
     def report(self) -> None:
         """Raise if anything is missing."""
-        if not self.found:
+        if not self.ops:
             return
         problems = Diagnostics()
-        for (span, op), asked in self.found.items():
+        for (span, op), asked in self.ops.items():
             if span is None:
                 continue
-            found = problems.error("WG0313", f"there is no gradient of `{op}`", span)
+            problem = problems.error("WG0313", f"there is no gradient of `{op}`", span)
             if asked is not None and asked != span:
-                found.also(asked, "asked for here")
-            found.help("compute it in another way, or stop the gradient with `stop_grad(...)`")
-        raise WgError(f"there is no gradient of `{next(iter(self.found))[1]}`", problems)
+                problem.also(asked, "asked for here")
+            problem.help("compute it in another way, or stop the gradient with `stop_grad(...)`")
+        raise WgError(f"there is no gradient of `{next(iter(self.ops))[1]}`", problems)
 
 
 def differentiate(
@@ -97,10 +97,10 @@ def pull_back(
         backward.add(value, seed)
     for node in reversed(nodes):
         backward.through(node)
-    found = [backward.gradients.get(place.name) for place in wrt]
+    gradients = [backward.gradients.get(place.name) for place in wrt]
     names = _gradient_names(builder, backward, len(tape))
-    builder.nodes[len(tape) :] = [renamed(node, names) for node in builder.nodes[len(tape) :]]
-    return [gradient and names.get(gradient.name, gradient) for gradient in found]
+    builder.nodes[len(tape) :] = [rename_values(node, names) for node in builder.nodes[len(tape) :]]
+    return [gradient and names.get(gradient.name, gradient) for gradient in gradients]
 
 
 class _Backward:
@@ -194,12 +194,12 @@ def _between(
         if node.op != "update" and any(value.name in varying for value in node.inputs):
             forward.append(node)
             varying.update(value.name for value in node.outputs if value.dtype in FLOATS)
-    reaching, found = {target.name for target in targets}, []
+    reaching, path = {target.name for target in targets}, []
     for node in reversed(forward):
         if any(value.name in reaching and value.name in varying for value in node.outputs):
-            found.append(node)
+            path.append(node)
             reaching.update(value.name for value in node.inputs)
-    return found[::-1], varying
+    return path[::-1], varying
 
 
 def _gradient_names(builder: Builder, backward: _Backward, first: int) -> dict[str, Value]:
@@ -228,7 +228,7 @@ def _replace_markers(graph: Graph, missing: Missing) -> Graph:
     graph = map_bodies(graph, partial(_replace_markers, missing=missing))
     rewrite = Rewrite(graph)
     for old in graph.nodes:
-        node = rewrite.updated(old)
+        node = rewrite.current_node(old)
         missing.asked = node.span
         if node.op == "grad":
             gradients = _grad(rewrite.builder, node, missing)
@@ -244,12 +244,12 @@ def _replace_markers(graph: Graph, missing: Missing) -> Graph:
 def _grad(builder: Builder, node: Node, missing: Missing) -> Sequence[Value]:
     value, *wrt = node.inputs
     with builder.at(node.span, f"d.{value.name}"):
-        seed = _filled(builder, 1.0, value)
-    found = differentiate(builder, value, wrt, seed, missing)
+        seed = _fill(builder, 1.0, value)
+    gradients = differentiate(builder, value, wrt, seed, missing)
     with builder.at(node.span, node.outputs[0].name):
         return [
-            gradient or _filled(builder, 0.0, place)
-            for gradient, place in zip(found, wrt, strict=True)
+            gradient or _fill(builder, 0.0, place)
+            for gradient, place in zip(gradients, wrt, strict=True)
         ]
 
 
@@ -260,15 +260,15 @@ def _minimize(builder: Builder, node: Node, missing: Missing) -> Sequence[Value]
     dynamic, params = rest[: len(node.attrs["dynamic"])], rest[len(node.attrs["dynamic"]) :]
     with builder.at(node.span, f"d.{loss.name}"):
         seed = _loss_scale(builder, node, dynamic, loss)
-    found = differentiate(builder, loss, params, seed, missing)
-    reached = [i for i, gradient in enumerate(found) if gradient is not None]
+    gradients = differentiate(builder, loss, params, seed, missing)
+    reached = [i for i, gradient in enumerate(gradients) if gradient is not None]
     with builder.at(node.span, node.attrs["optimizer"]):
         *updated, norm = builder.apply_many(
             "update",
             *dynamic,
             *(params[i] for i in reached),
-            *(gradient for gradient in found if gradient is not None),
-            **_narrowed(node.attrs, reached),
+            *(gradient for gradient in gradients if gradient is not None),
+            **_narrow(node.attrs, reached),
         )
     results = dict(zip(reached, updated, strict=True))
     return [*(results.get(i, param) for i, param in enumerate(params)), norm]
@@ -279,10 +279,10 @@ def _loss_scale(builder: Builder, node: Node, dynamic: Sequence[Value], loss: Va
     names: tuple[str, ...] = node.attrs["dynamic"]
     if "loss_scale" in names:
         return dynamic[names.index("loss_scale")]
-    return _filled(builder, node.attrs["settings"].get("loss_scale", 1.0), loss)
+    return _fill(builder, node.attrs["settings"].get("loss_scale", 1.0), loss)
 
 
-def _narrowed(attrs: Mapping[str, Any], reached: Sequence[int]) -> dict[str, Any]:
+def _narrow(attrs: Mapping[str, Any], reached: Sequence[int]) -> dict[str, Any]:
     """The attributes of `minimize` for the parameters at the positions `reached` only."""
     place = {old: new for new, old in enumerate(reached)}
     groups = tuple(
@@ -292,6 +292,6 @@ def _narrowed(attrs: Mapping[str, Any], reached: Sequence[int]) -> dict[str, Any
     return {**attrs, "groups": groups}
 
 
-def _filled(builder: Builder, number: float, like: Value) -> Value:
+def _fill(builder: Builder, number: float, like: Value) -> Value:
     scalar = builder.constant(number, like.dtype)
     return builder.apply("broadcast", scalar, shape=like.shape) if like.shape else scalar

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from wgcc.ir.graph import Builder, Constant, Graph, Node, Value
-from wgcc.ir.loops import Loop, stacked, with_fresh_names
+from wgcc.ir.loops import Loop, stack_type, with_fresh_names
 from wgcc.ops.formula import Term
 from wgcc.passes.lift import spread
 from wgcc.passes.loop_rounds import AllRounds, ForwardRounds, choose_residuals
@@ -41,7 +41,7 @@ class BackwardRounds:
     _names: dict[str, Value] = field(default_factory=dict)
 
     def slice(self, outer: Value, name: str) -> Value:
-        """What the body sees of a stack outside."""
+        """A value of the body: the current round's slice of a stack outside."""
         type_ = replace(outer.type, shape=outer.shape[1:])
         self.sliced.append((outer, Value(self.b.fresh(name), type_)))
         return self.sliced[-1][1]
@@ -52,7 +52,7 @@ class BackwardRounds:
             if known.name == value.name:
                 return whole
         rounds = self.forward.loop.rounds
-        whole = Value(self.b.fresh(f"{value.name}.all"), stacked(value.type, rounds))
+        whole = Value(self.b.fresh(f"{value.name}.all"), stack_type(value.type, rounds))
         self.outputs.append((value, whole))
         return whole
 
@@ -80,8 +80,8 @@ class BackwardRounds:
         again = self._again(needed)
         index = Value(self.b.fresh(self.forward.loop.index.name), self.forward.loop.index.type)
         self._names[self.forward.loop.index.name] = index
-        copies = [self._copied(node) for node in again]
-        body = self._body(index, (*copies, *(self._renamed(node) for node in nodes)))
+        copies = [self._copy(node) for node in again]
+        body = self._body(index, (*copies, *(self._rename(node) for node in nodes)))
         return self._loop(body)
 
     def _live_nodes(self) -> list[Node]:
@@ -131,22 +131,22 @@ class BackwardRounds:
     def _again(self, needed: Sequence[Value]) -> list[Node]:
         """The nodes of the forward round that are computed again."""
         missing = {value.name for value in needed if value.name not in self._names}
-        found = []
+        nodes = []
         for node in reversed(self.forward.nodes):
             if any(value.name in missing for value in node.outputs):
-                found.append(node)
+                nodes.append(node)
                 missing.update(v.name for v in node.inputs if v.name not in self._names)
-        return found[::-1]
+        return nodes[::-1]
 
-    def _copied(self, node: Node) -> Node:
+    def _copy(self, node: Node) -> Node:
         """Outputs that are stacked are read from there; the copy has them, too, unused."""
-        inputs = self._renamed(node).inputs
+        inputs = self._rename(node).inputs
         outputs = tuple(Value(self.b.fresh(f"{v.name}.again"), v.type) for v in node.outputs)
         for value, again in zip(node.outputs, outputs, strict=True):
             self._names.setdefault(value.name, again)
         return with_fresh_names(replace(node, inputs=inputs, outputs=outputs), self.b.fresh)
 
-    def _renamed(self, node: Node) -> Node:
+    def _rename(self, node: Node) -> Node:
         return replace(node, inputs=tuple(map(self._own, node.inputs)))
 
     def _own(self, value: Value) -> Value:
@@ -209,15 +209,15 @@ class SumRounds:
         return total
 
     def _terms(self, value: Value) -> list[Value]:
-        waiting, found = [value], []
+        waiting, terms = [value], []
         while waiting:
             one = waiting.pop()
             node = self.outside.made.get(one.name)
             if node and node.op == "add" and not self.outside.is_invariant(one):
                 waiting += reversed(node.inputs)
             else:
-                found.append(one)
-        return found
+                terms.append(one)
+        return terms
 
     def _sum(self, value: Value) -> Term:
         node = self.outside.made.get(value.name)
@@ -226,14 +226,14 @@ class SumRounds:
         if node and node.op in STACKING and self.loop.node.attrs.get(RECOMPUTE, 0) > 1:
             return Term(self.b, self.add_up(value))
         rule = RULES.get(node.op) if node else None
-        found = rule(self, node) if rule and node else None
-        if found is not None:
-            return found
+        total = rule(self, node) if rule and node else None
+        if total is not None:
+            return total
         if value.type.size * self.loop.rounds <= FEW or self.outside.is_forward(value):
-            return self._stacked(value).sum((0,))
+            return self._stack(value).sum((0,))
         return Term(self.b, self.add_up(value))
 
-    def _stacked(self, value: Value) -> Term:
+    def _stack(self, value: Value) -> Term:
         return spread(self.b, self.outside.of(value), self.loop.rounds)
 
     def linear(self, node: Node) -> Term:
@@ -241,8 +241,8 @@ class SumRounds:
         first, *others = (self._total(operand) for operand in node.inputs)
         return first.apply(node.op, *others, **node.attrs)
 
-    def scaled(self, node: Node) -> Term | None:
-        """Products and quotients with what is the same in all rounds."""
+    def scaling(self, node: Node) -> Term | None:
+        """The sum of products or quotients with an operand that is the same in all rounds."""
         left, right = node.inputs
         if self.outside.is_invariant(right):
             return self._total(left).apply(node.op, Term(self.b, self.outside.of(right).value))
@@ -252,9 +252,9 @@ class SumRounds:
 
     def product(self, node: Node) -> Term:
         """Σ a[t] @ b[t] is one product, whose inner axis is longer."""
-        if (found := self.scaled(node)) is not None:
-            return found
-        left, right = (self._stacked(operand) for operand in node.inputs)
+        if (total := self.scaling(node)) is not None:
+            return total
+        left, right = (self._stack(operand) for operand in node.inputs)
         last = left.shape[-1] * self.loop.rounds
         if len(left.shape) == 3:
             rows = left.apply("transpose", perm=(1, 0, 2)).reshape((left.shape[1], last))
@@ -263,12 +263,12 @@ class SumRounds:
         columns = right.apply("transpose", perm=(1, 0, 2, 3))
         return rows.apply("matmul", columns.reshape((right.shape[1], last, right.shape[-1])))
 
-    def reduced(self, node: Node) -> Term:
+    def reduction(self, node: Node) -> Term:
         axes = (0, *(axis + 1 for axis in node.attrs["axes"]))
-        return self._stacked(node.inputs[0]).sum(axes)
+        return self._stack(node.inputs[0]).sum(axes)
 
-    def looked_up(self, node: Node) -> Term:
-        g, ids = (self._stacked(operand) for operand in node.inputs)
+    def sums_by_id(self, node: Node) -> Term:
+        g, ids = (self._stack(operand) for operand in node.inputs)
         return g.apply(node.op, ids, **node.attrs)
 
 
@@ -282,9 +282,9 @@ RULES: dict[str, Callable[[SumRounds, Node], Term | None]] = {
     "broadcast": SumRounds.linear,
     "slice": SumRounds.linear,
     "unslice": SumRounds.linear,
-    "mul": SumRounds.scaled,
-    "div": SumRounds.scaled,
+    "mul": SumRounds.scaling,
+    "div": SumRounds.scaling,
     "matmul": SumRounds.product,
-    "sum": SumRounds.reduced,
-    "gather_grad": SumRounds.looked_up,
+    "sum": SumRounds.reduction,
+    "gather_grad": SumRounds.sums_by_id,
 }

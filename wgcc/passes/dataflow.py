@@ -1,4 +1,4 @@
-"""Who makes and who reads each value of a graph, seen through the ops that only move elements.
+"""The producers and readers of each value of a graph, seen through the ops that only move elements.
 
 Which parameter each tensor of the optimizer belongs to, and which of them are side by side.
 
@@ -58,7 +58,7 @@ def keeps_order(node: Node) -> bool:
 
 
 def behind_views(value: Value, makers: Mapping[str, Node]) -> Value:
-    """What a value is a view of, or itself; `makers` has the node of each value."""
+    """The value that this one is a view of, or itself; `makers` has the node of each value."""
     node = makers.get(value.name)
     while node is not None and isinstance(lowering(node), View):
         value = node.inputs[0]
@@ -114,7 +114,7 @@ class Flow:
 
         Slices leave elements out, broadcasts repeat them; what puts them among others does neither.
         """
-        pending, found = [(value, value.type.size)], list[tuple[Node, int]]()
+        pending, ways = [(value, value.type.size)], list[tuple[Node, int]]()
         for views in range(MOST_VIEWS + 1):
             ahead = []
             for part, count in pending:
@@ -122,9 +122,9 @@ class Flow:
                     if views < MOST_VIEWS and through(node):
                         ahead.append((node.output, elements_read(node, part, count)))
                     else:
-                        found.append((node, count))
+                        ways.append((node, count))
             pending = ahead[:MOST_WAYS]
-        return found
+        return ways
 
 
 @once_per_graph
@@ -141,7 +141,7 @@ def _flow(graph: Graph) -> Flow:
 
 
 def elements_read(node: Node, operand: Value, count: int) -> int:
-    """Of those of an operand, by what reads a view or join of it."""
+    """How many elements are read through `node`, a view or join, if `count` of `operand` are."""
     if isinstance(lowering(node), Join) or node.op == "unslice":
         return count
     return ceil_div(count * node.output.type.size, operand.type.size)
@@ -153,13 +153,13 @@ def compared_with_extreme(flow: Flow) -> set[str]:
     Computed twice, an element may be rounded otherwise, and equal nothing: compilers are free to
     fuse a product and a sum in one place and not in another.
     """
-    found = set()
+    names = set()
     for node in flow.graph.nodes:
         if isinstance(lowering(node), Pointwise):
             readers = {reader.op for reader in flow.readers(node.output)}
             if "eq" in readers and readers & {"max", "min", "peak"}:
-                found.add(node.output.name)
-    return found
+                names.add(node.output.name)
+    return names
 
 
 def operand_places(node: Node, coordinates: Coordinates) -> list[tuple[Value, Coordinates]]:
@@ -175,10 +175,10 @@ def operand_places(node: Node, coordinates: Coordinates) -> list[tuple[Value, Co
         return _joined_places(node, coordinates)
     if isinstance(lower, Indirect):
         table, places = node.inputs
-        found = variable(f"found in {places.name}", lower.limit(node) + 1)
+        stored_index = variable(f"found in {places.name}", lower.limit(node) + 1)
         return [
             (places, indices(lower.at(node, coordinates))),
-            (table, indices(lower.index(node, coordinates, found))),
+            (table, indices(lower.index(node, coordinates, stored_index))),
         ]
     raise AssertionError(f"{node.op} is not computed element by element")
 
@@ -233,42 +233,42 @@ def scalars_of(node: Node) -> dict[str, Value]:
 def replaced_by(node: Node) -> dict[str, Value]:
     """For each output of an update, by name, the tensor whose content it replaces."""
     lists, n = lists_of(node), node.attrs["n"]
-    found: dict[str, Value] = {}
+    old_tensors: dict[str, Value] = {}
     for i, name in enumerate(form_of(node).writes):
         outputs = node.outputs[i * n : (i + 1) * n]
-        found |= {o.name: old for o, old in zip(outputs, lists[name], strict=True)}
-    return found
+        old_tensors |= {o.name: old for o, old in zip(outputs, lists[name], strict=True)}
+    return old_tensors
 
 
 @once_per_graph
 def partners(graph: Graph) -> Mapping[str, str]:
     """The parameter each tensor of an update belongs to: the k-th of all lists go together."""
     updates = [node for node in graph.nodes if is_update(node)]
-    found: dict[str, str] = {}
+    owners: dict[str, str] = {}
     for node in updates:
-        found |= {value.name: value.name for value in lists_of(node).get("p", ())}
+        owners |= {value.name: value.name for value in lists_of(node).get("p", ())}
     before = -1
-    while len(found) > before:
-        before = len(found)
+    while len(owners) > before:
+        before = len(owners)
         for node in updates:
-            _spread(node, found)
-    return found
+            _spread(node, owners)
+    return owners
 
 
-def _spread(node: Node, found: dict[str, str]) -> None:
+def _spread(node: Node, owners: dict[str, str]) -> None:
     olds = replaced_by(node)
     for output, old in olds.items():
-        parameter = found.get(old.name, found.get(output))
+        parameter = owners.get(old.name, owners.get(output))
         if parameter is not None:
-            found[output] = found[old.name] = parameter
+            owners[output] = owners[old.name] = parameter
     for together in zip(*lists_of(node).values(), strict=True):
-        parameter = next((found[v.name] for v in together if v.name in found), None)
+        parameter = next((owners[v.name] for v in together if v.name in owners), None)
         if parameter is not None:
-            found.update((v.name, parameter) for v in together)
+            owners.update((v.name, parameter) for v in together)
 
 
 def bound_alone(graph: Graph) -> set[str]:
-    """What takes a binding of its own: all but values of one element that are in no arena."""
+    """The values with a binding of their own: all but single elements that are in no arena."""
     values = [*graph.sources, *(value for node in graph.nodes for value in node.outputs)]
     inside = set(partners(graph)) | {value.name for value in graph.params}
     inside |= {value.name for target, value in graph.writes.items() if target in inside}
@@ -280,14 +280,14 @@ def bound_alone(graph: Graph) -> set[str]:
 
 
 def in_arenas(graph: Graph) -> set[str]:
-    """What updates, and reductions over whole arenas, read."""
-    found: set[str] = set()
+    """The values that updates and reductions over whole arenas read."""
+    names: set[str] = set()
     for node in graph.nodes:
         if is_update(node):
-            found.update(v.name for values in lists_of(node).values() for v in values)
+            names.update(v.name for values in lists_of(node).values() for v in values)
         elif node.op == "flat":
-            found.update(value.name for value in node.inputs)
-    return found
+            names.update(value.name for value in node.inputs)
+    return names
 
 
 def runs(names: Sequence[str], places: Mapping[str, Place]) -> list[list[int]]:
@@ -298,15 +298,15 @@ def runs(names: Sequence[str], places: Mapping[str, Place]) -> list[list[int]]:
 
 
 def adjacent(items: Iterable[tuple[Key, Place]]) -> list[list[tuple[Key, Place]]]:
-    """In order of place, cut wherever the next does not follow at once in the same buffer."""
-    found: list[list[tuple[Key, Place]]] = []
+    """The items in order of place, cut where the next is not adjacent in the same buffer."""
+    groups: list[list[tuple[Key, Place]]] = []
     end = ("", 0)
     for key, place in sorted(items, key=lambda item: _order(item[1])):
         if (place.buffer, place.offset) != end:
-            found.append([])
-        found[-1].append((key, place))
+            groups.append([])
+        groups[-1].append((key, place))
         end = place.buffer, place.offset + round_up(place.count, ALIGNMENT)
-    return found
+    return groups
 
 
 def _order(place: Place) -> tuple[int, str, int]:

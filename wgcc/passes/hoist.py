@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 
 from wgcc.ir.graph import Builder, Graph, Node, Value, producers_of
-from wgcc.ir.loops import Loop, loop_of, map_bodies, stacked, unique_names
+from wgcc.ir.loops import Loop, loop_of, map_bodies, stack_type, unique_names
 from wgcc.ops import OPS
 from wgcc.ops.markers import DIFFERENTIATING
 from wgcc.ops.registry import Expand, Pointwise, Reduce, Source, Special, View
@@ -32,23 +32,23 @@ FEW = 2**20
 
 def hoist(graph: Graph) -> Graph:
     """A loop that is to recompute products of its inputs (see `wgcc/ops/repeat.py`) keeps them."""
-    return _hoisted(graph, unless=2)
+    return _hoist(graph, unless=2)
 
 
 def hoist_from_gradients(graph: Graph) -> Graph:
     """The same for loops that compute gradients. One that recomputes anything to save memory stays
     as it is: outside, that would be computed, and stored, for all rounds at once."""
-    return without_loop_marks(_hoisted(graph, unless=1))
+    return without_loop_marks(_hoist(graph, unless=1))
 
 
-def _hoisted(graph: Graph, unless: int) -> Graph:
+def _hoist(graph: Graph, unless: int) -> Graph:
     """Loops whose mark to recompute is `unless` or more stay as they are."""
     if not any(loop_of(node) for node in graph.nodes):
         return graph
-    graph = map_bodies(graph, partial(_hoisted, unless=unless))
+    graph = map_bodies(graph, partial(_hoist, unless=unless))
     rewrite = Rewrite(graph)
     for old in graph.nodes:
-        node = rewrite.updated(old)
+        node = rewrite.current_node(old)
         loop = loop_of(node)
         if loop is None or node.attrs.get(RECOMPUTE, 0) >= unless or _differentiates(loop.body):
             rewrite.keep(node)
@@ -71,10 +71,10 @@ def _is_heavy(node: Node) -> bool:
 def _before(b: Builder, node: Node) -> LoopParts:
     """The loop without what can be computed before it; that is appended to `b`."""
     parts, work = take_apart(node), _Before(b, Loop(node))
-    for value in work.chosen():
-        found = work.outside(value)
-        where = parts.sliced if found.stacked else parts.captured
-        where.append((found.value, value))
+    for value in work.hoisted_values():
+        lifted = work.outside(value)
+        where = parts.sliced if lifted.stacked else parts.captured
+        where.append((lifted.value, value))
         parts.nodes = [inner for inner in parts.nodes if value not in inner.outputs]
     return parts
 
@@ -108,24 +108,24 @@ class _Before:
         if _is_heavy(node) or any(value.name in self.heavy for value in node.inputs):
             self.heavy.add(node.output.name)
 
-    def chosen(self) -> list[Value]:
-        """What the loop reads instead: the last values that need expensive nodes, but not views
-        that repeat elements."""
+    def hoisted_values(self) -> list[Value]:
+        """The values that the loop reads instead: the last ones that need expensive nodes, but
+        not views that repeat elements."""
         body = self.loop.body
         read = [v for n in body.nodes if n.outputs[0].name not in self.heavy for v in n.inputs]
-        waiting, found = [*read, *body.results], dict[str, Value]()
+        waiting, values = [*read, *body.results], dict[str, Value]()
         while waiting:
             value = waiting.pop()
-            if value.name not in self.heavy or value.name in found:
+            if value.name not in self.heavy or value.name in values:
                 continue
             node = self.made[value.name]
             grows = any(operand.type.size < value.type.size for operand in node.inputs)
             if isinstance(OPS[node.op].lower, View) and grows:
                 waiting += node.inputs
                 continue
-            found[value.name] = value
+            values[value.name] = value
         order = {value.name: at for at, node in enumerate(body.nodes) for value in node.outputs}
-        return sorted(found.values(), key=lambda value: order[value.name])
+        return sorted(values.values(), key=lambda value: order[value.name])
 
     def outside(self, value: Value) -> Lifted:
         """The value for all rounds, as nodes before the loop."""
@@ -138,12 +138,12 @@ class _Before:
     def _cone(self, value: Value) -> list[Node]:
         """The nodes that it needs and that are not outside yet, in order."""
         needed = {value.name}
-        found = []
+        cone = []
         for node in reversed(self.loop.body.nodes):
             if node.outputs[0].name in needed and node.outputs[0].name not in self._outside:
-                found.append(node)
+                cone.append(node)
                 needed.update(operand.name for operand in node.inputs)
-        return found[::-1]
+        return cone[::-1]
 
     def _source(self, value: Value) -> Lifted:
         if value.name == self.loop.index.name and value.name not in self._outside:
@@ -192,14 +192,14 @@ class _Behind:
 
     def _cone(self, value: Value) -> list[Node]:
         """The nodes behind the loop that `value` would need: back to its products."""
-        found: list[Node] = []
+        cone: list[Node] = []
         needed = {value.name}
         for node in reversed(self.parts.nodes):
             if node.outputs[0].name in needed and self._can_move(node):
-                found.append(node)
+                cone.append(node)
                 if not isinstance(OPS[node.op].lower, Special):
                     needed.update(operand.name for operand in node.inputs)
-        return found[::-1]
+        return cone[::-1]
 
     def _can_move(self, node: Node) -> bool:
         lower = OPS[node.op].lower
@@ -226,7 +226,7 @@ class _Behind:
         if value.name in self.outer:
             return
         b = self.rewrite.builder
-        whole = Value(b.fresh(f"{value.name}.all"), stacked(value.type, self.parts.loop.rounds))
+        whole = Value(b.fresh(f"{value.name}.all"), stack_type(value.type, self.parts.loop.rounds))
         self.parts.add_output(value, whole)
         self.outer[value.name] = Lifted(whole, stacked=True)
 
@@ -235,8 +235,8 @@ class _Behind:
         for node in cone:
             operands = [known[operand.name] for operand in node.inputs]
             known[node.output.name] = lift(b, node, operands, self.parts.loop.rounds)[0]
-        found = spread(b, known[value.name], self.parts.loop.rounds).value
-        if b.nodes[-1].outputs == (found,):
+        new_stack = spread(b, known[value.name], self.parts.loop.rounds).value
+        if b.nodes[-1].outputs == (new_stack,):
             b.nodes[-1] = replace(b.nodes[-1], outputs=(stack,))
         else:
-            self.rewrite.put(stack, found)
+            self.rewrite.put(stack, new_stack)

@@ -1,5 +1,5 @@
-"""What is known at compile time about values of a graph under construction: which node defines
-them, and which of them have one known number in all elements.
+"""Knowledge at compile time about values of a graph under construction: which node defines them,
+and which of them have one known number in all elements.
 
 Constant folding of numbers, in float64, by each op's reference.
 
@@ -50,8 +50,8 @@ class Known:
             node = self._producers.get(node.inputs[0].name)
         if node is None or node.op not in NUMBERS:
             return None
-        found: Number = node.attrs["value"]
-        return found
+        number: Number = node.attrs["value"]
+        return number
 
 
 def is_plain_view(node: Node) -> bool:
@@ -68,7 +68,7 @@ def _has_only_elements(node: Node) -> bool:
 Rule = Callable[[Builder, Known, Node], Value | None]
 
 
-def filled(builder: Builder, number: Number, like: Value) -> Value:
+def fill(builder: Builder, number: Number, like: Value) -> Value:
     """A tensor of the type of `like`, every element `number`."""
     op = "const" if isfinite(number) else "not_finite"
     scalar = builder.apply(op, value=number, dtype=like.dtype)
@@ -87,7 +87,7 @@ def fold_numbers(b: Builder, known: Known, node: Node) -> Value | None:
     if any(number is None for number in numbers):
         return None
     result = _result(node, numbers)
-    return None if result is None else filled(b, result, node.output)
+    return None if result is None else fill(b, result, node.output)
 
 
 def _is_folded(known: Known, node: Node) -> bool:
@@ -116,8 +116,8 @@ def _compute(
         for number, value, wanted in zip(numbers, node.inputs, shapes, strict=True)
     ]
     with np.errstate(all="ignore"):
-        found = OPS[node.op].reference(*arrays, **node.attrs)
-        result: Number = as_held(found, TensorType(shape, node.output.dtype)).flat[0].item()
+        output = OPS[node.op].reference(*arrays, **node.attrs)
+        result: Number = as_held(output, TensorType(shape, node.output.dtype)).flat[0].item()
         if node.output.dtype in FLOATS:
             # As f32 stores it, which may be infinite.
             return result if abs(result) <= LARGEST_FLOAT else float(np.float32(result))
@@ -138,8 +138,8 @@ MOST_REFUSED = 100
 
 def fold_tensors(graph: Graph) -> Graph:
     """The values that are computed become constants of the graph, under their own names."""
-    fixed = _fixed(graph)
-    chosen = _affordable(_wanted(graph, fixed), fixed)
+    fixed = _fixed_nodes(graph)
+    chosen = _affordable(_worth_folding(graph, fixed), fixed)
     if not chosen:
         return graph
     computed = evaluate(_cone(chosen, fixed), {}).outputs
@@ -159,7 +159,7 @@ def _can_be_stored(array: Array, value: Value) -> bool:
         return value.dtype not in FLOATS or bool(np.isfinite(array.astype(np.float32)).all())
 
 
-def _fixed(graph: Graph) -> dict[str, Node]:
+def _fixed_nodes(graph: Graph) -> dict[str, Node]:
     """The nodes of all values that depend on attributes only.
 
     A copy is not folded, because it exists to store a value separately.
@@ -173,10 +173,10 @@ def _fixed(graph: Graph) -> dict[str, Node]:
     return fixed
 
 
-def _wanted(graph: Graph, fixed: Mapping[str, Node]) -> list[Value]:
+def _worth_folding(graph: Graph, fixed: Mapping[str, Node]) -> list[Value]:
     """Values that are cheaper to load than to compute, or their operands: views are not folded."""
     formulas = _formulas(fixed)
-    found: list[Value] = []
+    expressions: list[Value] = []
     tables: list[Value] = []
     seen: set[str] = set()
     for value, *others in _uses(graph, fixed).values():
@@ -192,10 +192,10 @@ def _wanted(graph: Graph, fixed: Mapping[str, Node]) -> list[Value]:
             if isinstance(lower, Source) and not lower.cheap(node):
                 tables.append(part)
             elif not isinstance(lower, (View, Source)) and formula.is_worth(part, 1 + len(others)):
-                found.append(part)
+                expressions.append(part)
             else:
                 waiting += reversed(node.inputs)
-    return [*tables, *found]
+    return [*tables, *expressions]
 
 
 def _uses(graph: Graph, fixed: Mapping[str, Node]) -> dict[str, list[Value]]:
@@ -221,22 +221,22 @@ class _Formula:
 
 
 def _formulas(fixed: Mapping[str, Node]) -> dict[str, _Formula]:
-    found: dict[str, _Formula] = {}
+    formulas: dict[str, _Formula] = {}
     for name, node in fixed.items():
         lower = OPS[node.op].lower
-        parts = [found[value.name] for value in node.inputs]
+        parts = [formulas[value.name] for value in node.inputs]
         steps = frozenset(step for part in parts for step in part.steps)
         expensive = any(part.is_expensive for part in parts)
         if not isinstance(lower, (View, Source)):
             steps |= {name}
             expensive = expensive or not (isinstance(lower, Pointwise) and lower.cheap)
         # Only as many as are needed to decide whether they are few.
-        found[name] = _Formula(expensive, frozenset(sorted(steps)[: FEW_STEPS + 1]))
-    return found
+        formulas[name] = _Formula(expensive, frozenset(sorted(steps)[: FEW_STEPS + 1]))
+    return formulas
 
 
 def _affordable(wanted: Sequence[Value], fixed: Mapping[str, Node]) -> dict[str, Value]:
-    """By name, those within the limits on numpy's time and on the size of the bundle."""
+    """The values within the limits on numpy's time and on the size of the bundle, by name."""
     chosen: dict[str, Value] = {}
     made: set[str] = set()
     elements = spent = refused = 0

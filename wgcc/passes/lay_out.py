@@ -1,4 +1,4 @@
-"""Where persistent tensors are stored: parameters and state, for all entries.
+"""The places of persistent tensors, which are parameters and state, for all entries.
 
 Parameters that are updated together are side by side, each on a 256-byte boundary: one dispatch
 updates a whole group, and a kernel can bind any single tensor. An arena that one binding cannot
@@ -53,7 +53,7 @@ def lay_out(program: Program) -> Program:
     for name in _parameter_order(program, updates):
         placing.put_parameter(name)
     placing.put_state()
-    check_buffers(program, placing.buffers.sized())
+    check_buffers(program, placing.buffers.with_sizes())
     return replace(program, places=placing.places)
 
 
@@ -99,11 +99,11 @@ class _Placing:
 
     def _in_arena(self, arena: str, role: str, type_: TensorType) -> Place:
         """The next place of the last buffer of an arena, or the first of another one."""
-        buffer = _numbered(arena, self._cuts.get(arena, 0))
+        buffer = _buffer_name(arena, self._cuts.get(arena, 0))
         used = self.buffers.end(buffer)
         if used and round_up(used, ALIGNMENT) + type_.words > CUT_WORDS:
             self._cuts[arena] = self._cuts.get(arena, 0) + 1
-            buffer = _numbered(arena, self._cuts[arena])
+            buffer = _buffer_name(arena, self._cuts[arena])
         return self.buffers.tensor(buffer, role, type_)
 
     def _arena_of(self, name: str) -> str:
@@ -135,7 +135,7 @@ def _role(name: str, program: Program) -> str:
     return "params" if name in program.params else "state"
 
 
-def _numbered(arena: str, cut: int) -> str:
+def _buffer_name(arena: str, cut: int) -> str:
     return f"{arena}.{cut}" if cut else arena
 
 
@@ -153,23 +153,23 @@ def _parameter_order(program: Program, updates: list[list[str]]) -> list[str]:
     for number, update in enumerate(updates):
         for name in update:
             members[name].append(number)
-    copied = _copied(program)
+    copied = _copied_params(program)
     position = {name: i for i, name in enumerate(program.params)}
     late = {name: name not in copied for name in members}
     odd = {n: n in copied and ceil_div(copied[n].words, ALIGNMENT) % 2 for n in members}
     return sorted(members, key=lambda n: (not members[n], members[n], late[n], odd[n], position[n]))
 
 
-def _copied(program: Program) -> dict[str, TensorType]:
+def _copied_params(program: Program) -> dict[str, TensorType]:
     """The parameters that may have f16 copies."""
     if program.precision != F16:
         return {}
-    names = set[str]().union(*(_multiplied(graph) for graph in program.entries.values()))
+    names = set[str]().union(*(_product_operands(graph) for graph in program.entries.values()))
     types = {name: tensor.type for name, tensor in program.params.items() if name in names}
     return {name: type_ for name, type_ in types.items() if may_be_copied(type_)}
 
 
-def _multiplied(graph: Graph) -> set[str]:
+def _product_operands(graph: Graph) -> set[str]:
     """The parameters and other sources that products load as they are, also inside loops."""
     flow = Flow.of(graph)
     names = {
@@ -178,7 +178,7 @@ def _multiplied(graph: Graph) -> set[str]:
         if any(node.op == "matmul" for node in flow.readers(value))
     }
     for loop in (loop for node in graph.nodes if (loop := loop_of(node))):
-        inside = _multiplied(loop.body)
+        inside = _product_operands(loop.body)
         pairs = (*loop.captured, *loop.sliced)
         names |= {outer.name for outer, inner in pairs if inner.name in inside}
     return names

@@ -43,11 +43,11 @@ def lift(b: Builder, node: Node, operands: Sequence[Lifted], rounds: int) -> lis
         return [Lifted(value, stacked=False) for value in made]
     rule = RULES.get(node.op) or _by_kind(node)
     with b.at(node.span, node.output.name):
-        found = rule(b, node, operands, rounds).value
-    return [Lifted(_named(b, found, f"{node.output.name}.all"), stacked=True)]
+        stack = rule(b, node, operands, rounds).value
+    return [Lifted(_rename_last(b, stack, f"{node.output.name}.all"), stacked=True)]
 
 
-def _named(b: Builder, value: Value, name: str) -> Value:
+def _rename_last(b: Builder, value: Value, name: str) -> Value:
     """`value` under a better name, if the last node makes it."""
     if not b.nodes or b.nodes[-1].outputs != (value,):
         return value
@@ -135,8 +135,8 @@ def _images(b: Builder, node: Node, operands: Sequence[Lifted], rounds: int) -> 
     """Rounds are more images."""
     images, *others = (Term(b, operand.value) for operand in operands)
     _, count, *sizes = images.shape
-    found = images.reshape((rounds * count, *sizes)).apply(node.op, *others, **node.attrs)
-    return found.reshape((rounds, *node.output.shape))
+    outputs = images.reshape((rounds * count, *sizes)).apply(node.op, *others, **node.attrs)
+    return outputs.reshape((rounds, *node.output.shape))
 
 
 def _matmul(b: Builder, node: Node, operands: Sequence[Lifted], rounds: int) -> Term:

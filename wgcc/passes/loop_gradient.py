@@ -122,16 +122,16 @@ class _Gradients:
         loop, live = self.loop, self.active.live
         before = {c.name: self._cotangent(loop.body.writes[c.name]) for c in live}
         slices = [(g, self._cotangent(value)) for value, g in self.active.seeds]
-        found = self._differentiate(before, [inner for _, inner in slices])
+        gradients = self._differentiate(before, [inner for _, inner in slices])
         count = len(loop.body.nodes)
         forward = ForwardRounds(self.b, loop, tuple(self.inner.nodes[:count]))
         backward = BackwardRounds(self.b, self.inner, forward, sliced=slices)
-        results = self._carried(backward, before, found)
+        results = self._carry_gradients(backward, before, gradients)
         for x, inner in loop.sliced:
-            if (gradient := found.get(inner.name)) is not None:
+            if (gradient := gradients.get(inner.name)) is not None:
                 results[x.name, inner.name] = backward.stack(gradient)
         after = self.b.inner()
-        self._add_captured(after, backward, found, results)
+        self._add_captured(after, backward, gradients, results)
         self._append(backward, after)
         read = (*zip(loop.inits, loop.carries, strict=True), *loop.sliced, *loop.captured)
         return [results.get((outer.name, inner.name)) for outer, inner in read]
@@ -150,14 +150,14 @@ class _Gradients:
             seeds.append((value, inner))
         inputs = self.loop.body.inputs[1:]
         wrt = [*self.active.live, *(v for v in inputs if v.name in self.active.varying)]
-        found = self.pull_back(self.inner, seeds, wrt)
-        return {value.name: gradient for value, gradient in zip(wrt, found, strict=True)}
+        gradients = self.pull_back(self.inner, seeds, wrt)
+        return {value.name: gradient for value, gradient in zip(wrt, gradients, strict=True)}
 
-    def _carried(
+    def _carry_gradients(
         self,
         backward: BackwardRounds,
         before: dict[str, Value],
-        found: dict[str, Value | None],
+        gradients: dict[str, Value | None],
     ) -> dict[tuple[str, str], Value]:
         """The gradients of initial carries: what the carries of this loop end with."""
         results = {}
@@ -166,7 +166,7 @@ class _Gradients:
         ):
             if carry.name in before:
                 start = gradient or self.b.zeros(carry)
-                after = found[carry.name] or self.inner.zeros(carry)
+                after = gradients[carry.name] or self.inner.zeros(carry)
                 last = backward.carry(start, before[carry.name], after)
                 results[init.name, carry.name] = last
         return results
@@ -175,7 +175,7 @@ class _Gradients:
         self,
         after: Builder,
         backward: BackwardRounds,
-        found: dict[str, Value | None],
+        gradients: dict[str, Value | None],
         results: dict[tuple[str, str], Value],
     ) -> None:
         forward = {value.name for node in backward.forward.nodes for value in node.outputs}
@@ -190,7 +190,7 @@ class _Gradients:
         )
         sums = SumRounds(after, outside, backward.add_up)
         for outer, inner in self.loop.captured:
-            if (gradient := found.get(inner.name)) is not None:
+            if (gradient := gradients.get(inner.name)) is not None:
                 results[outer.name, inner.name] = sums.total(gradient)
 
     def _append(self, backward: BackwardRounds, after: Builder) -> None:

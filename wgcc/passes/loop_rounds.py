@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from wgcc.ir.graph import Builder, Node, Value, producers_of
-from wgcc.ir.loops import Loop, fresh_name, stacked
+from wgcc.ir.loops import Loop, fresh_name, stack_type
 from wgcc.ops import OPS
 from wgcc.ops.formula import Term
 from wgcc.ops.registry import Pointwise, Source, View
@@ -133,7 +133,9 @@ class ForwardRounds:
     def stack(self, value: Value) -> Value:
         """All rounds of a value of the body, outside the loop."""
         if value.name not in self.stacks:
-            whole = Value(self.b.fresh(f"{value.name}.all"), stacked(value.type, self.loop.rounds))
+            whole = Value(
+                self.b.fresh(f"{value.name}.all"), stack_type(value.type, self.loop.rounds)
+            )
             self.stacks[value.name] = whole
             self.added.append((value, whole))
         return self.stacks[value.name]

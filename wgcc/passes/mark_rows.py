@@ -34,11 +34,11 @@ TOTALS = {0: "sum", -1: "mean"}
 
 def mark_rows(program: Program, again: TraceAgain | None = None) -> Program:
     """`program` is as traced: what autograd and optimizers make of it does not matter here."""
-    entries = {name: _marked(graph, again) for name, graph in program.entries.items()}
+    entries = {name: _mark(graph, again) for name, graph in program.entries.items()}
     return replace(program, entries=entries)
 
 
-def _marked(graph: Graph, again: TraceAgain | None) -> Graph:
+def _mark(graph: Graph, again: TraceAgain | None) -> Graph:
     possible = graph.entry.rows
     if not possible or any(rows.why or rows.outputs for rows in possible):
         return graph
@@ -57,7 +57,7 @@ def _ordinary(graph: Graph) -> Graph:
 
 
 def _never(graph: Graph) -> str:
-    """What keeps an entry from running in parts, whatever its rows are."""
+    """Why an entry cannot run in parts, whatever its rows are; empty if it may be able to."""
     ops = {node.op for part in (graph, *bodies(graph)) for node in part.nodes}
     if graph.entry.trains:
         return "it trains"
@@ -73,7 +73,7 @@ def _judge(graph: Graph, rows: Rows, again: TraceAgain | None) -> Rows:
         return _single(graph, rows)
     others = list(_others(graph, rows, again)) if again else []
     if len(others) == OTHERS:
-        return _compared(graph, rows, others)
+        return _compare(graph, rows, others)
     judged = _without_totals(graph, rows)
     if rows.decided_by and again and not judged.why:
         return replace(rows, why="it cannot be built for other numbers of rows")
@@ -88,17 +88,20 @@ def _others(graph: Graph, rows: Rows, again: TraceAgain) -> Iterator[Graph]:
             return
         if other in (1, size):
             continue
-        found = again(graph.name, rows, other)
-        if found and len({value.shape[0] for value in _row_inputs(found, rows)} - {1}) == 1:
+        other_graph = again(graph.name, rows, other)
+        if (
+            other_graph
+            and len({value.shape[0] for value in _row_inputs(other_graph, rows)} - {1}) == 1
+        ):
             traced += 1
-            yield _ordinary(found)
+            yield _ordinary(other_graph)
 
 
 def _row_inputs(graph: Graph, rows: Rows) -> list[Value]:
     return [value for value in graph.inputs if value.name in rows.inputs]
 
 
-def _compared(graph: Graph, rows: Rows, others: Sequence[Graph]) -> Rows:
+def _compare(graph: Graph, rows: Rows, others: Sequence[Graph]) -> Rows:
     graphs = [*others, graph] if rows.count > 1 else [*others]
     counts = [_row_inputs(each, rows)[0].shape[0] for each in graphs]
     judged = rows
@@ -107,13 +110,13 @@ def _compared(graph: Graph, rows: Rows, others: Sequence[Graph]) -> Rows:
             turned = family([*graphs[k:], *graphs[:k]], [*counts[k:], *counts[:k]])
         except Differs as difference:
             return replace(rows, why=f"their number plays a part{_place(difference.at)}")
-        last, judged = judged, _checked(turned, rows)
+        last, judged = judged, _check(turned, rows)
         if judged.why or (k and judged.outputs != last.outputs):
             return replace(rows, why=judged.why or "the number of rows plays a part")
     return judged
 
 
-def _checked(family: Family, rows: Rows) -> Rows:
+def _check(family: Family, rows: Rows) -> Rows:
     kinds = kinds_of(family, rows.inputs)
     outputs = {}
     for name, value in family.graph.outputs.items():
@@ -143,7 +146,7 @@ def _without_totals(graph: Graph, rows: Rows) -> Rows:
         if isinstance(kinds[value.name], Total):
             text = f"`{name}` adds up rows whose number has no name"
             return replace(rows, why=f"{text}: declare it, `dim B = {rows.count}`")
-    return _checked(single, rows)
+    return _check(single, rows)
 
 
 def _form(family: Family, value: Value, kind: Kind) -> str | None:

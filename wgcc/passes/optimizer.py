@@ -26,7 +26,7 @@ from wgcc.passes.optimizer_update import (
     prepare,
     update_group,
 )
-from wgcc.passes.rewrite import Rewrite, prune, renamed
+from wgcc.passes.rewrite import Rewrite, prune, rename_values
 
 
 def read_averages(graph: Graph, optimizer: str, stored: Collection[str]) -> Graph:
@@ -40,7 +40,7 @@ def read_averages(graph: Graph, optimizer: str, stored: Collection[str]) -> Grap
         graph,
         params=tuple(value for value in graph.params if value.name not in averages),
         state=(*graph.state, *averages.values()),
-        nodes=tuple(renamed(node, averages) for node in graph.nodes),
+        nodes=tuple(rename_values(node, averages) for node in graph.nodes),
         outputs={n: averages.get(value.name, value) for n, value in graph.outputs.items()},
         writes={n: averages.get(value.name, value) for n, value in graph.writes.items()},
     )
@@ -70,7 +70,7 @@ def _entry(graph: Graph) -> tuple[Graph, Mapping[str, Tensor]]:
         if old.op != "update":
             rewrite.keep(old)
             continue
-        node = rewrite.updated(old)
+        node = rewrite.current_node(old)
         rewrite.replace(node, partial(_update, rewrite.builder, node, state, names))
     done = rewrite.finish()
     done = replace(
@@ -139,7 +139,7 @@ def _count_step(b: Builder, state: EntryState, optimizer: str, apply: Term | Non
 
 def _average(job: Job, updated: Sequence[Value]) -> None:
     """Moving averages of the parameters, which start as copies of the parameters."""
-    decay = job.settings.fixed("ema")
+    decay = job.settings.fixed_value("ema")
     if decay is None:
         return
     places = [OptimizerState(job.optimizer, AVERAGE, name).name for name in job.names]
@@ -147,7 +147,7 @@ def _average(job: Job, updated: Sequence[Value]) -> None:
         job.state.read(place, value.type, Init("copy", of=name))
         for place, value, name in zip(places, updated, job.names, strict=True)
     ]
-    found = job.b.apply_many(
+    new_averages = job.b.apply_many(
         "ema_update",
         *averages,
         *updated,
@@ -157,5 +157,5 @@ def _average(job: Job, updated: Sequence[Value]) -> None:
         decay=decay,
         gated=job.apply is not None,
     )
-    for place, value in zip(places, found, strict=True):
+    for place, value in zip(places, new_averages, strict=True):
         job.state.write(place, value)

@@ -48,7 +48,7 @@ class Settings:
             name: Term(b, value) for name, value in zip(names, node.inputs, strict=False)
         }
 
-    def fixed(self, name: str) -> Any:
+    def fixed_value(self, name: str) -> Any:
         """A setting that is always known at compile time; None if it is not set."""
         assert name not in self._dynamic, f"{name} cannot change from step to step"
         return self.known.get(name)
@@ -156,13 +156,13 @@ def one_by_one(node: Node) -> str:
     return ""
 
 
-def prepare(found: Gradients) -> Prepared:
-    grads, apply = found.grads, None
-    if (found.settings.fixed("accumulate") or 1) > 1:
-        grads, apply = _accumulate(found)
-    settings = found.settings
-    squares = [_squares(found.b, g) for g in grads] if found.one_by_one else []
-    total = reduce(add, squares) if squares else _all_squares(found, grads)
+def prepare(gradients: Gradients) -> Prepared:
+    grads, apply = gradients.grads, None
+    if (gradients.settings.fixed_value("accumulate") or 1) > 1:
+        grads, apply = _accumulate(gradients)
+    settings = gradients.settings
+    squares = [_squares(gradients.b, g) for g in grads] if gradients.one_by_one else []
+    total = reduce(add, squares) if squares else _all_squares(gradients, grads)
     norm, scale = total.apply("sqrt"), settings.number(1.0)
     loss_scale = settings.scalar("loss_scale")
     if loss_scale is not None:
@@ -170,19 +170,19 @@ def prepare(found: Gradients) -> Prepared:
         norm = norm * scale
     max_norm = settings.scalar("clip_norm")
     if max_norm is not None:
-        scale = scale.apply("mul", _shrink(max_norm, norm), name=f"{found.optimizer}.scale")
+        scale = scale.apply("mul", _shrink(max_norm, norm), name=f"{gradients.optimizer}.scale")
     limit = settings.scalar(CLIP_EACH)
     if limit is not None:
         grads = [
-            _limited(Term(found.b, g), _shrink(limit, square.apply("sqrt") * scale))
+            _scale(Term(gradients.b, g), _shrink(limit, square.apply("sqrt") * scale))
             for g, square in zip(grads, squares, strict=True)
         ]
-    return Prepared(grads, norm, -scale if settings.fixed("maximize") else scale, apply)
+    return Prepared(grads, norm, -scale if settings.fixed_value("maximize") else scale, apply)
 
 
-def _all_squares(found: Gradients, grads: Sequence[Value]) -> Term:
-    name = f"{found.optimizer}.sum_squares"
-    return Term(found.b, found.b.apply("sum_squares", *grads, n=len(grads), name=name))
+def _all_squares(gradients: Gradients, grads: Sequence[Value]) -> Term:
+    name = f"{gradients.optimizer}.sum_squares"
+    return Term(gradients.b, gradients.b.apply("sum_squares", *grads, n=len(grads), name=name))
 
 
 def _squares(b: Builder, gradient: Value) -> Term:
@@ -195,35 +195,37 @@ def _shrink(most: Term, norm: Term) -> Term:
     return (most / (norm + NORM_EPS)).apply("minimum", norm.like(1.0))
 
 
-def _limited(gradient: Term, factor: Term) -> Value:
+def _scale(gradient: Term, factor: Term) -> Value:
     return (gradient * factor.broadcast(gradient.shape)).value
 
 
-def _accumulate(found: Gradients) -> tuple[Sequence[Value], Term]:
+def _accumulate(gradients: Gradients) -> tuple[Sequence[Value], Term]:
     """The mean over `accumulate` calls; the flag is 1 in the last of them, else 0."""
-    b, state, optimizer = found.b, found.state, found.optimizer
-    calls = int(found.settings.fixed("accumulate"))
+    b, state, optimizer = gradients.b, gradients.state, gradients.optimizer
+    calls = int(gradients.settings.fixed_value("accumulate"))
     micro_name = OptimizerState(optimizer, CALLS).name
     micro = Term(b, state.read(micro_name, COUNTER))
     is_last = micro.equals(calls - 1)
     state.write(micro_name, is_last.choose(micro.like(0), micro + 1).value)
-    places = [OptimizerState(optimizer, GRADIENT_SUM, name).name for name in found.names]
-    sums = [state.read(place, grad.type) for place, grad in zip(places, found.grads, strict=True)]
+    places = [OptimizerState(optimizer, GRADIENT_SUM, name).name for name in gradients.names]
+    sums = [
+        state.read(place, grad.type) for place, grad in zip(places, gradients.grads, strict=True)
+    ]
     more = micro.exceeds(0)
-    added = _added_one_by_one if found.one_by_one else _added_at_once
-    results = added(found, places, sums, more, 1 / calls)
+    added = _add_one_by_one if gradients.one_by_one else _add_at_once
+    results = added(gradients, places, sums, more, 1 / calls)
     for place, value in zip(places, results, strict=True):
         state.write(place, value)
     return results, is_last.cast("f32")
 
 
-def _added_at_once(
-    found: Gradients, places: Sequence[str], sums: Sequence[Value], more: Term, weight: float
+def _add_at_once(
+    gradients: Gradients, places: Sequence[str], sums: Sequence[Value], more: Term, weight: float
 ) -> Sequence[Value]:
-    return found.b.apply_many(
+    return gradients.b.apply_many(
         "accumulate",
         *sums,
-        *found.grads,
+        *gradients.grads,
         more.cast("f32").value,
         names=tuple(f"{place}.new" for place in places),
         n=len(sums),
@@ -231,13 +233,13 @@ def _added_at_once(
     )
 
 
-def _added_one_by_one(
-    found: Gradients, places: Sequence[str], sums: Sequence[Value], more: Term, weight: float
+def _add_one_by_one(
+    gradients: Gradients, places: Sequence[str], sums: Sequence[Value], more: Term, weight: float
 ) -> Sequence[Value]:
     results = []
-    for before, gradient in zip(sums, found.grads, strict=True):
-        kept = more.broadcast(before.shape).choose(Term(found.b, before), 0.0)
-        results.append((kept + Term(found.b, gradient) * weight).value)
+    for before, gradient in zip(sums, gradients.grads, strict=True):
+        kept = more.broadcast(before.shape).choose(Term(gradients.b, before), 0.0)
+        results.append((kept + Term(gradients.b, gradient) * weight).value)
     return results
 
 
@@ -282,10 +284,10 @@ class Job:
             init = Init("value", values=(start,))
             before = Term(self.b, self.state.read(place, TensorType((), "f32"), init))
             after = self.remembered[name] = advance(before)
-            self.state.write(place, self.gated(before, after).value)
+            self.state.write(place, self.gate(before, after).value)
         return self.remembered[name]
 
-    def gated(self, before: Term, after: Term) -> Term:
+    def gate(self, before: Term, after: Term) -> Term:
         """`after` if this call changes anything, else `before`."""
         if self.apply is None:
             return after
@@ -299,7 +301,7 @@ def update_group(job: Job, group: Group) -> list[Value]:
     assert job.kind.rule is not None
     inputs = StepInputs(job.optimizer, group.lr, job.step, job.settings.known, job.remember)
     call = job.kind.rule(inputs)
-    attrs = {"clip_value": job.settings.fixed("clip_value"), **call.attrs}
+    attrs = {"clip_value": job.settings.fixed_value("clip_value"), **call.attrs}
     call = replace(call, scalars=[*call.scalars, job.scale], attrs=attrs)
     return _apply(job, group, call, [job.grads[i] for i in group.members])
 
@@ -307,19 +309,19 @@ def update_group(job: Job, group: Group) -> list[Value]:
 def _update_by_graphs(job: Job, group: Group, rule: TensorRule) -> list[Value]:
     steps = [_tensor_step(job, group, i) for i in group.members]
     with job.b.at(job.b.span, f"{job.optimizer}.change"):
-        found = rule(steps)
-    for i, step, direction in zip(group.members, steps, found, strict=True):
+        directions = rule(steps)
+    for i, step, direction in zip(group.members, steps, directions, strict=True):
         for name, after in direction.memory.items():
-            after = job.gated(step.read(name, after.shape), after)
+            after = job.gate(step.read(name, after.shape), after)
             job.state.write(job.place(name, i), after.value)
-    changes = [direction.change.value for direction in found]
+    changes = [direction.change.value for direction in directions]
     one = job.settings.number(1.0)
     call = UpdateCall("sgd_update", [], [one, one], {**_SUBTRACT, "clip_value": None})
     return _apply(job, group, call, changes)
 
 
 def _tensor_step(job: Job, group: Group, index: int) -> TensorStep:
-    p, g = Term(job.b, job.params[index]), _clipped(job, index)
+    p, g = Term(job.b, job.params[index]), _clipped_gradient(job, index)
     read = partial(_read, job, index)
     return TensorStep(group.lr, job.step, job.settings.known, p, g, read)
 
@@ -328,10 +330,10 @@ def _read(job: Job, index: int, name: str, shape: tuple[int, ...]) -> Term:
     return Term(job.b, job.state.read(job.place(name, index), TensorType(shape, "f32")))
 
 
-def _clipped(job: Job, index: int) -> Term:
+def _clipped_gradient(job: Job, index: int) -> Term:
     g = Term(job.b, job.grads[index])
     g = g * job.scale.broadcast(g.shape)
-    limit = job.settings.fixed("clip_value")
+    limit = job.settings.fixed_value("clip_value")
     if limit is None:
         return g
     return g.apply("minimum", g.like(limit)).apply("maximum", g.like(-limit))
@@ -352,7 +354,7 @@ def _apply(job: Job, group: Group, call: UpdateCall, grads: Sequence[Value]) -> 
         for what in call.moments
     ]
     written = [job.place(what, i) for what in call.moments for i in group.members]
-    found = job.b.apply_many(
+    outputs = job.b.apply_many(
         call.op,
         *(value for values in lists for value in values),
         *(scalar.value for scalar in scalars),
@@ -363,6 +365,6 @@ def _apply(job: Job, group: Group, call: UpdateCall, grads: Sequence[Value]) -> 
         **call.attrs,
     )
     count = len(group.members)
-    for name, value in zip(written, found[count:], strict=True):
+    for name, value in zip(written, outputs[count:], strict=True):
         job.state.write(name, value)
-    return list(found[:count])
+    return list(outputs[:count])

@@ -62,7 +62,7 @@ def _together(failures: list[WgError]) -> WgError:
 
 
 def each_level(graph_pass: Callable[[Graph], Graph]) -> ProgramPass:
-    """Of entries and of the bodies of their loops."""
+    """A pass over all entries and over the bodies of their loops."""
 
     def run(graph: Graph) -> Graph:
         return map_bodies(graph_pass(graph), run)

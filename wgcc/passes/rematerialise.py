@@ -65,16 +65,16 @@ class _Marking:
         entering = [value for value in _read(nodes) if self._varies(value) - inside]
         before = {value.name: self.rewrite.current(value) for value in entering}
         for value in entering:
-            self.rewrite.put(value, self._marked(before[value.name], region, is_end=False))
+            self.rewrite.put(value, self._add_mark(before[value.name], region, is_end=False))
         for node in nodes:
             self.rewrite.keep(node)
         for value in entering:
             self.rewrite.put(value, before[value.name])
         for value in _read(rest, self.graph.results):
             if value.name in inside:
-                self.rewrite.put(value, self._marked(value, region, is_end=True))
+                self.rewrite.put(value, self._add_mark(value, region, is_end=True))
 
-    def _marked(self, value: Value, region: int, is_end: bool) -> Value:
+    def _add_mark(self, value: Value, region: int, is_end: bool) -> Value:
         builder = self.rewrite.builder
         name = f"{value.name}.{'end' if is_end else 'start'}"
         return builder.apply(MARK, value, name=name, region=region, is_end=is_end)
@@ -88,13 +88,13 @@ class _Marking:
 
 def _read(nodes: Sequence[Node], results: Iterable[Value] = ()) -> list[Value]:
     """The values that some nodes read, and `results`; each once, in order."""
-    found = (value for node in nodes for value in node.inputs)
-    return list(dict.fromkeys((*found, *results)))
+    inputs = (value for node in nodes for value in node.inputs)
+    return list(dict.fromkeys((*inputs, *results)))
 
 
 def _cuts(tape: Sequence[Node], parts: int) -> list[int]:
     """Near each of the positions that divide the tape evenly, the one that least values cross."""
-    made = [0, *accumulate(_kept(node) for node in tape)]
+    made = [0, *accumulate(_stored_size(node) for node in tape)]
     crossing = _crossing(tape)
     share, cuts = made[-1] / parts, [0]
     for k in range(1, parts):
@@ -105,7 +105,7 @@ def _cuts(tape: Sequence[Node], parts: int) -> list[int]:
     return cuts[1:]
 
 
-def _kept(node: Node) -> int:
+def _stored_size(node: Node) -> int:
     """How many elements of a node may be stored."""
     if isinstance(OPS[node.op].lower, View | Join | Source):
         return 0
@@ -154,7 +154,7 @@ class Rematerialise:
         if region not in self._done:
             self._done.add(region)
             self._write(region, after)
-        return self._written.get(node.outputs[0].name) or self._copied(node)
+        return self._written.get(node.outputs[0].name) or self._copy(node)
 
     def _write(self, region: int, after: Value) -> None:
         first, last = self._spans[region]
@@ -165,14 +165,14 @@ class Rematerialise:
             elif any(value.name in self._copies for value in node.inputs):
                 outputs = tuple(self._fresh(value) for value in node.outputs)
                 self._copies.update(zip((v.name for v in node.outputs), outputs, strict=True))
-                copy = with_fresh_names(self._copied(node), self.builder.fresh)
+                copy = with_fresh_names(self._copy(node), self.builder.fresh)
                 self._written[node.outputs[0].name] = copy
                 self.builder.nodes.append(copy)
 
     def _fresh(self, value: Value) -> Value:
         return Value(self.builder.fresh(f"{value.name}.remat"), value.type)
 
-    def _copied(self, node: Node) -> Node:
+    def _copy(self, node: Node) -> Node:
         return replace(
             node,
             inputs=tuple(self._copies.get(value.name, value) for value in node.inputs),
@@ -191,7 +191,7 @@ def without_marks(graph: Graph) -> Graph:
 
 
 def without_loop_marks(graph: Graph) -> Graph:
-    """Without the marks of loops whose gradients compute values again."""
+    """The graph without the marks of loops whose gradients compute values again."""
     if not any(RECOMPUTE in node.attrs for node in graph.nodes):
         return graph
     nodes = (

@@ -34,7 +34,7 @@ class Rewrite:
     def current(self, value: Value) -> Value:
         return self._stands_for.get(value.name, value)
 
-    def updated(self, node: Node) -> Node:
+    def current_node(self, node: Node) -> Node:
         """`node` with the current replacements of its inputs."""
         stands_for = self._stands_for
         for value in node.inputs:  # a loop, because this runs for every node of every pass
@@ -43,10 +43,10 @@ class Rewrite:
         return node
 
     def keep(self, node: Node) -> None:
-        self.builder.nodes.append(self.updated(node))
+        self.builder.nodes.append(self.current_node(node))
 
     def put(self, old: Value, new: Value) -> None:
-        """From now on `new` is used wherever `old` was."""
+        """Use `new` from now on wherever `old` was used."""
         self._stands_for[old.name] = new
 
     def replace(self, old: Node, build: Callable[[], Sequence[Value] | None]) -> list[Node]:
@@ -67,7 +67,9 @@ class Rewrite:
                 names[after.name] = before
             else:
                 self.put(before, names.get(after.name, after))
-        self.builder.nodes[start:] = [renamed(node, names) for node in self.builder.nodes[start:]]
+        self.builder.nodes[start:] = [
+            rename_values(node, names) for node in self.builder.nodes[start:]
+        ]
         return self.builder.nodes[start:]
 
     def finish(self) -> Graph:
@@ -83,7 +85,7 @@ class Rewrite:
         flag = self.graph.range_flag
         return replace(
             self.graph,
-            nodes=tuple(renamed(node, names) for node in self.builder.nodes),
+            nodes=tuple(rename_values(node, names) for node in self.builder.nodes),
             outputs={name: final(value) for name, value in self.graph.outputs.items()},
             writes={name: final(value) for name, value in self.graph.writes.items()},
             range_flag=final(flag) if flag else None,
@@ -112,7 +114,7 @@ def builder_for(graph: Graph) -> Builder:
     return Builder(infer_types, all_names(graph))
 
 
-def renamed(node: Node, names: Mapping[str, Value]) -> Node:
+def rename_values(node: Node, names: Mapping[str, Value]) -> Node:
     """`node` with other values for those whose names are keys of `names`."""
     if not names or not any(value.name in names for value in (*node.inputs, *node.outputs)):
         return node
@@ -129,13 +131,13 @@ def prune(graph: Graph) -> Graph:
     for node in reversed(graph.nodes):
         if any(value.name in live for value in node.outputs):
             loop = loop_of(node)
-            kept.append(_narrowed(loop, live) if loop else node)
+            kept.append(_narrow_loop(loop, live) if loop else node)
             live.update(value.name for value in kept[-1].inputs)
     kept.reverse()
     return graph if are_same(kept, graph.nodes) else replace(graph, nodes=tuple(kept))
 
 
-def _narrowed(loop: Loop, live: Collection[str]) -> Node:
+def _narrow_loop(loop: Loop, live: Collection[str]) -> Node:
     """The loop with what its `live` outputs depend on; the node itself if that is all of it."""
     body = _live_body(loop, live)
     if body == loop.body:
@@ -200,7 +202,7 @@ def expand(graph: Graph, parts_of: Callable[[Node], Parts | None] = composite) -
 
 def _write_out(rewrite: Rewrite, old: Node, parts_of: Callable[[Node], Parts | None]) -> None:
     """A composite may consist of composites, so the result of its rule is expanded, too."""
-    node = rewrite.updated(old)
+    node = rewrite.current_node(old)
     rule = parts_of(node)
     if rule is None:
         rewrite.keep(node)

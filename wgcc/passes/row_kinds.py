@@ -1,4 +1,4 @@
-"""What a value of an entry is to the rows of its inputs: types, and how axes carry them.
+"""How a value of an entry depends on the rows of its inputs: types, and how axes carry them.
 
 An index along an axis may be made of digits, as reshape makes them: [rows, 3] as one axis has the
 row in (index // 3) % rows.
@@ -97,8 +97,8 @@ def whole_axis(axis: int, shape: Shape) -> Digit:
     return Digit(axis, 1, shape[axis])
 
 
-def reshaped(digit: Digit, before: Shape, after: Shape) -> Iterator[Digit]:
-    """What a digit of a shape is in another shape of the same elements: perhaps several digits."""
+def reshape_digit(digit: Digit, before: Shape, after: Shape) -> Iterator[Digit]:
+    """The digits that a digit of a shape becomes in another shape of the same elements."""
     low = digit.inner * prod(before[digit.axis + 1 :])
     high = low * digit.size
     base = 1
@@ -164,11 +164,11 @@ def total_of(node: Node, given: Sequence[Kind]) -> Kind:
         return first if fits and len(set(totals)) == 1 else Mixed(node.span)
     is_scaled = node.op == "mul" or (node.op == "div" and given[0] is first)
     if is_scaled and len(totals) == 1 and node.output.dtype in FLOATS:
-        return _scaled(node, first, others[0])
+        return _scale(node, first, others[0])
     return Mixed(node.span)
 
 
-def _scaled(node: Node, total: Total, factor: Kind) -> Kind:
+def _scale(node: Node, total: Total, factor: Kind) -> Kind:
     if not isinstance(factor, Fixed):
         return Mixed(node.span)
     sign = 1 if node.op == "mul" else -1
@@ -228,10 +228,10 @@ def alone(graph: Graph, count: int) -> Family:
 
 def family(graphs: Sequence[Graph], counts: Sequence[int]) -> Family:
     """Raises `Differs` where the graphs are not alike."""
-    found = Family(graphs[0], tuple(counts))
+    entry_family = Family(graphs[0], tuple(counts))
     _compare_choices([graph for graph in graphs if graph.entry.choices])
-    _compare(found, graphs)
-    return found
+    _compare(entry_family, graphs)
+    return entry_family
 
 
 def _compare_choices(graphs: Sequence[Graph]) -> None:
@@ -242,7 +242,7 @@ def _compare_choices(graphs: Sequence[Graph]) -> None:
         raise Differs(None)
 
 
-def _compare(found: Family, graphs: Sequence[Graph]) -> None:
+def _compare(family: Family, graphs: Sequence[Graph]) -> None:
     parts = {
         (len(graph.nodes), len(graph.sources), *_ends(graph), *graph.entry.ranges.items())
         for graph in graphs
@@ -250,12 +250,12 @@ def _compare(found: Family, graphs: Sequence[Graph]) -> None:
     if len(parts) > 1:
         raise Differs(_first_difference(graphs))
     for values in zip(*(graph.sources for graph in graphs), strict=True):
-        _note_sizes(found, values)
+        _note_sizes(family, values)
     for constants in zip(*(graph.constants for graph in graphs), strict=True):
         if len({constant.words for constant in constants}) > 1:
-            found.odd.add(constants[0].value.name)
+            family.odd.add(constants[0].value.name)
     for nodes in zip(*(graph.nodes for graph in graphs), strict=True):
-        _compare_nodes(found, nodes)
+        _compare_nodes(family, nodes)
 
 
 def _ends(graph: Graph) -> Iterator[tuple[str, str]]:
@@ -279,19 +279,19 @@ def _names(values: Sequence[Value]) -> tuple[str, ...]:
     return tuple(value.name for value in values)
 
 
-def _compare_nodes(found: Family, nodes: Sequence[Node]) -> None:
+def _compare_nodes(family: Family, nodes: Sequence[Node]) -> None:
     first = nodes[0]
     if not _alike(nodes) or any(node.attrs.keys() != first.attrs.keys() for node in nodes):
         raise Differs(first.span)
     for values in zip(*(node.outputs for node in nodes), strict=True):
-        _note_sizes(found, values)
+        _note_sizes(family, values)
     for name in _differing(nodes):
         if (first.op, name) == ("const", "value"):
-            _note_power(found, nodes)
+            _note_power(family, nodes)
         elif name == "body":
-            _compare(found, [node.attrs["body"] for node in nodes])
+            _compare(family, [node.attrs["body"] for node in nodes])
         elif (first.op, name) not in SHAPES:
-            found.odd.update(value.name for value in first.outputs)
+            family.odd.update(value.name for value in first.outputs)
 
 
 def _differing(nodes: Sequence[Node]) -> Iterator[str]:
@@ -301,21 +301,21 @@ def _differing(nodes: Sequence[Node]) -> Iterator[str]:
             yield name
 
 
-def _note_sizes(found: Family, values: Sequence[Value]) -> None:
+def _note_sizes(family: Family, values: Sequence[Value]) -> None:
     first = values[0]
     if any((v.name, v.dtype, v.type.rank) != (first.name, first.dtype, first.type.rank)
            for v in values):  # fmt: skip
         raise Differs(None)
-    found.sizes[first.name] = tuple(zip(*(value.shape for value in values), strict=True))
+    family.sizes[first.name] = tuple(zip(*(value.shape for value in values), strict=True))
 
 
-def _note_power(found: Family, nodes: Sequence[Node]) -> None:
+def _note_power(family: Family, nodes: Sequence[Node]) -> None:
     name, numbers = nodes[0].output.name, [float(node.attrs["value"]) for node in nodes]
-    power = next((p for p in POWERS if _is_power(numbers, found.counts, p)), None)
+    power = next((p for p in POWERS if _is_power(numbers, family.counts, p)), None)
     if power is None:
-        found.odd.add(name)
+        family.odd.add(name)
     elif power:
-        found.powers[name] = power
+        family.powers[name] = power
 
 
 def _is_power(numbers: Sequence[float], counts: Sizes, power: int) -> bool:

@@ -21,7 +21,7 @@ from wgcc.passes.row_kinds import (
     Mixed,
     Total,
     power_of,
-    reshaped,
+    reshape_digit,
     total_of,
     whole_axis,
 )
@@ -51,16 +51,16 @@ def _of_view(node: Node, lower: View) -> list[SharedAxis]:
     conditions = lower.inside(node, position) if lower.inside else ()
     bounded = frozenset().union(*(_coordinate(item).axes for _, item, _ in conditions))
     others = (None,) * (len(node.inputs) - 1)
-    found: list[SharedAxis] = []
+    shared_axes: list[SharedAxis] = []
     for k, size in enumerate(shape):
         readers = [axis for axis, place in enumerate(places) if k in place.axes]
         if k in bounded:
             continue
         if not readers:
-            found.append(((None, *others), (k,)))
+            shared_axes.append(((None, *others), (k,)))
         elif len(readers) == 1 and places[readers[0]].is_axis == k and source[readers[0]] == size:
-            found.append(((readers[0], *others), (k,)))
-    return found
+            shared_axes.append(((readers[0], *others), (k,)))
+    return shared_axes
 
 
 class _Coordinate:
@@ -107,8 +107,8 @@ class _Flow:
         self.kinds: dict[str, Kind] = {}
 
     def source(self, value: Value) -> Kind:
-        """What no node computes: a parameter, a state, a constant, another input."""
-        return Mixed(None, by_number=True) if value.name in self.family.odd else _fixed(value)
+        """The kind of a value that no node computes: a parameter, state, constant or input."""
+        return Mixed(None, by_number=True) if value.name in self.family.odd else _fixed_kind(value)
 
     def follow(self, nodes: Sequence[Node]) -> None:
         for node in nodes:
@@ -130,7 +130,7 @@ class _Flow:
     def _of_others(self, node: Node, given: list[Kind]) -> list[Kind]:
         axes = [axis for axis in separate_axes(node) if self._is_shared(node, axis)]
         odd = not self.family.odd.isdisjoint(value.name for value in node.outputs)
-        uncovered = [] if node.op == "reshape" else self._uncovered(node, axes)
+        uncovered = [] if node.op == "reshape" else self._uncovered_axes(node, axes)
         if odd or uncovered:
             rows = [(v, kind.row.axis) for v, kind in zip(node.inputs, given, strict=True)
                     if isinstance(kind, ByRow)]  # fmt: skip
@@ -142,7 +142,7 @@ class _Flow:
         if power is None:
             return [Mixed(node.span, by_number=True)] * len(node.outputs)
         if node.op == "reshape":
-            return [_reshaped(node, given[0])]
+            return [_kind_after_reshape(node, given[0])]
         if any(isinstance(kind, ByRow) for kind in given):
             return _of_rows(node, given, axes, power)
         return _of_fixed(node, [kind for kind in given if isinstance(kind, Fixed)], axes, power)
@@ -151,7 +151,7 @@ class _Flow:
         name = node.output.name
         if name in self.family.odd:
             return Mixed(node.span, by_number=True)
-        return Fixed(_fixed(node.output).uniform, self.family.powers.get(name, 0))
+        return Fixed(_fixed_kind(node.output).uniform, self.family.powers.get(name, 0))
 
     def _is_shared(self, node: Node, axis: SharedAxis) -> bool:
         """Whether the axis is the same in inputs and outputs for any number of rows."""
@@ -160,7 +160,7 @@ class _Flow:
         ends = [(v, k) for v, k in zip(node.outputs, after, strict=True) if k is not None]
         return all(self.family.is_same_axis(a, i, b, j) for a, i in pairs for b, j in ends)
 
-    def _uncovered(self, node: Node, axes: list[SharedAxis]) -> list[tuple[Value, int]]:
+    def _uncovered_axes(self, node: Node, axes: list[SharedAxis]) -> list[tuple[Value, int]]:
         """The axes that grow with the number of rows and are not computed index by index."""
         return [
             (value, axis)
@@ -196,7 +196,7 @@ class _Flow:
         )
         if odd or unknown:
             return [Mixed(node.span, by_number=odd)] * len(node.outputs)
-        self.kinds[loop.index.name] = _fixed(loop.index)
+        self.kinds[loop.index.name] = _fixed_kind(loop.index)
         for x, inner in loop.sliced:
             self.kinds[inner.name] = _of_round(self.kinds[x.name], node)
         for value, inner in loop.captured:
@@ -226,7 +226,7 @@ class _Flow:
         return [Mixed(loop.node.span)] * len(carries)
 
 
-def _fixed(value: Value) -> Fixed:
+def _fixed_kind(value: Value) -> Fixed:
     """A value that does not depend on rows, of which no more is known."""
     return Fixed(frozenset(whole_axis(k, value.shape) for k, n in enumerate(value.shape) if n == 1))
 
@@ -239,7 +239,7 @@ def _of_fixed(node: Node, given: list[Fixed], axes: Sequence[SharedAxis], power:
             if axis is not None:
                 digits |= _common(read, axis, output)
     return [
-        Fixed(frozenset(digits) | _fixed(value).uniform, power)
+        Fixed(frozenset(digits) | _fixed_kind(value).uniform, power)
         for value, digits in zip(node.outputs, uniform, strict=True)
     ]
 
@@ -255,13 +255,13 @@ def _of_rows(node: Node, given: list[Kind], axes: Sequence[SharedAxis], power: i
     return [Mixed(node.span)] * len(node.outputs)
 
 
-def _reshaped(node: Node, kind: Kind) -> Kind:
+def _kind_after_reshape(node: Node, kind: Kind) -> Kind:
     before, after = node.inputs[0].shape, node.output.shape
     if isinstance(kind, Fixed):
-        digits = (d for digit in kind.uniform for d in reshaped(digit, before, after))
+        digits = (d for digit in kind.uniform for d in reshape_digit(digit, before, after))
         return Fixed(frozenset(digits), kind.power)
     assert isinstance(kind, ByRow)
-    rows = list(reshaped(kind.row, before, after))
+    rows = list(reshape_digit(kind.row, before, after))
     is_one = [digit.size for digit in rows] == [kind.row.size]
     return ByRow(rows[0], kind.power) if is_one else Mixed(node.span)
 
@@ -313,7 +313,7 @@ def _of_all_rounds(kind: Kind, node: Node) -> Kind:
 
 
 def _either(one: Kind, other: Kind, node: Node) -> Kind:
-    """What is known of a value that is one of the two."""
+    """The kind of a value that is one or the other."""
     if one == other or isinstance(one, Mixed):
         return one
     if isinstance(other, Mixed) or isinstance(one, Total) or isinstance(other, Total):

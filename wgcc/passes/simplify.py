@@ -17,9 +17,9 @@ from typing import Any
 from wgcc.ir.graph import Builder, Graph, Node, Value, keep_fact, once_per_graph
 from wgcc.ir.loops import loop_of, map_bodies, unique_names
 from wgcc.ops import OPS
-from wgcc.passes.known_values import Known, Rule, filled, fold_numbers, fold_tensors
+from wgcc.passes.known_values import Known, Rule, fill, fold_numbers, fold_tensors
 from wgcc.passes.loop_parts import LoopParts, take_apart
-from wgcc.passes.rewrite import Rewrite, prune, renamed
+from wgcc.passes.rewrite import Rewrite, prune, rename_values
 from wgcc.passes.simplify_rules import ARITHMETIC_RULES, VIEW_RULES
 
 
@@ -27,7 +27,7 @@ def cse(graph: Graph) -> Graph:
     rewrite = Rewrite(graph)
     first: dict[tuple[str, ...], tuple[Value, ...]] = {}
     for old in graph.nodes:
-        node = rewrite.updated(old)
+        node = rewrite.current_node(old)
         known = first.setdefault(_key(node), node.outputs)
         if known is node.outputs:
             rewrite.keep(node)
@@ -43,17 +43,17 @@ def _key(node: Node) -> tuple[str, ...]:
         return (node.op, node.outputs[0].name)
     names = [value.name for value in node.inputs]
     operands = sorted(names) if OPS[node.op].commutative else names
-    return (node.op, *operands, _spelled(node.attrs))
+    return (node.op, *operands, _spelling(node.attrs))
 
 
-def _spelled(value: Any) -> str:
+def _spelling(value: Any) -> str:
     """Numbers differ by value and sign (0.0 is not -0.0), never by type (1 is 1.0)."""
     if isinstance(value, (bool, int, float)):
         return repr(float(value))
     if isinstance(value, Mapping):
-        return f"{{{','.join(f'{key}:{_spelled(value[key])}' for key in sorted(value))}}}"
+        return f"{{{','.join(f'{key}:{_spelling(value[key])}' for key in sorted(value))}}}"
     if isinstance(value, (tuple, list)):
-        return f"({','.join(map(_spelled, value))})"
+        return f"({','.join(map(_spelling, value))})"
     return repr(value)
 
 
@@ -62,7 +62,7 @@ def simplify_loops(graph: Graph) -> Graph:
         return graph
     rewrite, known = Rewrite(graph), Known()
     for old in graph.nodes:
-        node = rewrite.updated(old)
+        node = rewrite.current_node(old)
         if loop_of(node):
             _Simpler(rewrite, known, take_apart(node)).run()
         else:
@@ -144,7 +144,7 @@ class _Simpler:
             if number is None:
                 kept.append((outer, inner))
             else:
-                self.names[inner.name] = filled(self.inner, number, inner)
+                self.names[inner.name] = fill(self.inner, number, inner)
         return kept
 
     def _once(self, pairs: list[tuple[Value, Value]]) -> list[tuple[Value, Value]]:
@@ -177,13 +177,13 @@ class _Simpler:
         wholes: dict[str, Value] = {}
         for name, (value, stack) in list(self.parts.outputs.items()):
             if value.name in slices:
-                found = slices[value.name]
+                replacement = slices[value.name]
             elif value.name in captured:
-                found = self._broadcast(captured[value.name], stack)
+                replacement = self._broadcast(captured[value.name], stack)
             else:
-                found = wholes.setdefault(value.name, stack)
-            if found != stack:
-                self.rewrite.put(stack, found)
+                replacement = wholes.setdefault(value.name, stack)
+            if replacement != stack:
+                self.rewrite.put(stack, replacement)
                 del self.parts.outputs[name]
 
     def _broadcast(self, value: Value, stack: Value) -> Value:
@@ -192,7 +192,7 @@ class _Simpler:
 
 def _with_inputs(node: Node, names: dict[str, Value]) -> Node:
     while any(value.name in names for value in node.inputs):
-        node = renamed(node, names)
+        node = rename_values(node, names)
     return node
 
 
@@ -219,7 +219,7 @@ def simplify(graph: Graph) -> Graph:
 def _apply_rules(graph: Graph) -> Graph:
     rewrite, known = Rewrite(graph), Known()
     for old in graph.nodes:
-        node = rewrite.updated(old)
+        node = rewrite.current_node(old)
         known.note(rewrite.replace(node, partial(_simplest, rewrite.builder, known, node)))
     return rewrite.finish()
 
@@ -228,7 +228,7 @@ def _simplest(builder: Builder, known: Known, node: Node) -> list[Value] | None:
     """A simpler value that equals the output of `node`, if a rule knows one."""
     if len(node.outputs) != 1:
         return None
-    found = fold_numbers(builder, known, node)
-    if found is None and node.op in RULES:
-        found = RULES[node.op](builder, known, node)
-    return None if found is None else [found]
+    replacement = fold_numbers(builder, known, node)
+    if replacement is None and node.op in RULES:
+        replacement = RULES[node.op](builder, known, node)
+    return None if replacement is None else [replacement]

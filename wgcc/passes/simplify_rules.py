@@ -17,7 +17,7 @@ from math import copysign, frexp, inf, isfinite, nan
 from wgcc.ir.graph import FLOATS, Builder, Node, Value
 from wgcc.ops import OPS
 from wgcc.ops.registry import Reduce
-from wgcc.passes.known_values import Known, Number, Rule, filled
+from wgcc.passes.known_values import Known, Number, Rule, fill
 
 
 def _reshape(b: Builder, known: Known, node: Node) -> Value | None:
@@ -109,7 +109,7 @@ MOST_TERMS = 16
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What fills an axis from `start` to `end`, with zeros around it."""
+    """A value that fills an axis from `start` to `end`, with zeros around it."""
 
     value: Value
     axis: int
@@ -133,15 +133,15 @@ def sum_of_parts(b: Builder, known: Known, node: Node) -> Value | None:
 
 def _terms(known: Known, node: Node) -> list[Value]:
     """The terms of a sum of sums, in order."""
-    pending, found = list(node.inputs[::-1]), list[Value]()
+    pending, terms = list(node.inputs[::-1]), list[Value]()
     while pending:
         value = pending.pop()
         inner = known.producer(value, "add")
-        if inner is not None and len(pending) + len(found) < MOST_TERMS:
+        if inner is not None and len(pending) + len(terms) < MOST_TERMS:
             pending += inner.inputs[::-1]
         else:
-            found.append(value)
-    return found
+            terms.append(value)
+    return terms
 
 
 def _part(known: Known, term: Value) -> _Part | None:
@@ -209,9 +209,9 @@ def _div(b: Builder, known: Known, node: Node) -> Value | None:
         return x
     if x.dtype in FLOATS and divisor == 0:
         # Some drivers take x / 0 for 0.
-        return b.apply("mul", x, filled(b, copysign(inf, divisor), x))
+        return b.apply("mul", x, fill(b, copysign(inf, divisor), x))
     if x.dtype in FLOATS and divisor is not None and _is_power_of_two(float(divisor)):
-        return b.apply("mul", x, filled(b, 1.0 / float(divisor), x))
+        return b.apply("mul", x, fill(b, 1.0 / float(divisor), x))
     if x.dtype in FLOATS and known.number(x) == 1:
         return b.apply("reciprocal", y)
     return None
@@ -220,7 +220,7 @@ def _div(b: Builder, known: Known, node: Node) -> Value | None:
 def _mod(b: Builder, known: Known, node: Node) -> Value | None:
     """x % 0 is NaN"""
     x, y = node.inputs
-    return filled(b, nan, x) if x.dtype in FLOATS and known.number(y) == 0 else None
+    return fill(b, nan, x) if x.dtype in FLOATS and known.number(y) == 0 else None
 
 
 def _is_power_of_two(number: float) -> bool:
@@ -238,7 +238,7 @@ def _pow(b: Builder, known: Known, node: Node) -> Value | None:
     if number in ROOTS:
         return b.apply(ROOTS[number], x)
     if number == 0:
-        return filled(b, 1.0, x)
+        return fill(b, 1.0, x)
     if number != int(number) or abs(number) > 16:
         return None
     power = _product(b, x, abs(int(number)))

@@ -58,7 +58,7 @@ def _guarded(plan: EntryPlan, layout: Layout) -> EntrySchedule:
 
 def _buffers(layout: Layout, entries: Mapping[str, EntrySchedule]) -> tuple[Buffer, ...]:
     is_guarded = any(entry.guard for entry in entries.values())
-    return (*layout.buffers.sized(), *([FLAG_BUFFER] if is_guarded else []))
+    return (*layout.buffers.with_sizes(), *([FLAG_BUFFER] if is_guarded else []))
 
 
 def _constants(planned: dict[str, EntryPlan], layout: Layout) -> dict[str, tuple[Constant, Place]]:

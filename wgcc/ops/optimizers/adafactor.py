@@ -35,12 +35,12 @@ def _spread(inputs: TensorStep, weight: Term, eps1: float) -> tuple[Term, dict[s
     """The estimate of the mean squares, and what is stored of it."""
     squares, shape = inputs.g.square(), inputs.g.shape
     if len(shape) < 2:
-        variance = _moved(inputs.read("variance", shape), squares, weight)
+        variance = _interpolate(inputs.read("variance", shape), squares, weight)
         return variance, {"variance": variance}
     row, column = len(shape) - 1, len(shape) - 2
-    rows = _moved(inputs.read("row_var", (*shape[:-1], 1)), _mean(squares, row), weight)
+    rows = _interpolate(inputs.read("row_var", (*shape[:-1], 1)), _mean(squares, row), weight)
     columns = (*shape[:-2], 1, shape[-1])
-    cols = _moved(inputs.read("col_var", columns), _mean(squares, column), weight)
+    cols = _interpolate(inputs.read("col_var", columns), _mean(squares, column), weight)
     whole = _mean(rows, column)
     safe = whole.apply("maximum", whole.like(eps1))
     estimate = (rows / safe.broadcast(rows.shape)).broadcast(shape) * cols.broadcast(shape)
@@ -52,7 +52,7 @@ def _mean(x: Term, axis: int) -> Term:
     return x.mean([axis]).reshape(kept)
 
 
-def _moved(before: Term, towards: Term, weight: Term) -> Term:
+def _interpolate(before: Term, towards: Term, weight: Term) -> Term:
     return before + (towards - before) * weight.broadcast(before.shape)
 
 

@@ -131,26 +131,26 @@ def form_rmsprop(attrs: Attrs) -> UpdateForm:
         lines.append(f"buf = {momentum} * buf + {change};")
         change = "buf"
     lines.append(f"p = p - lr * ({change});")
-    kept = _kept(attrs)
+    kept = _moment_names(attrs)
     return UpdateForm(("p", "g", *kept), ("lr",), ("p", *kept), "\n".join(lines))
 
 
-def _kept(attrs: Attrs) -> tuple[str, ...]:
+def _moment_names(attrs: Attrs) -> tuple[str, ...]:
     centered = ("avg",) if attrs["centered"] else ()
     return ("sq", *centered, *(("buf",) if attrs["momentum"] else ()))
 
 
 def step_rmsprop(values: Mapping[str, Array], attrs: Attrs) -> Mapping[str, Array]:
     # sq = alpha sq + (1 - alpha) g²; step = g / (√(sq - avg²) + eps); buf = momentum buf + step
-    g, alpha, found = values["g"], attrs["alpha"], {}
-    found["sq"] = spread = alpha * values["sq"] + (1 - alpha) * np.square(g)
+    g, alpha, moments = values["g"], attrs["alpha"], {}
+    moments["sq"] = spread = alpha * values["sq"] + (1 - alpha) * np.square(g)
     if attrs["centered"]:
-        found["avg"] = alpha * values["avg"] + (1 - alpha) * g
-        spread = np.maximum(spread - np.square(found["avg"]), 0)
+        moments["avg"] = alpha * values["avg"] + (1 - alpha) * g
+        spread = np.maximum(spread - np.square(moments["avg"]), 0)
     change = g / (np.sqrt(spread) + attrs["eps"])
     if attrs["momentum"]:
-        found["buf"] = change = attrs["momentum"] * values["buf"] + change
-    return {"p": values["p"] - values["lr"] * change, **found}
+        moments["buf"] = change = attrs["momentum"] * values["buf"] + change
+    return {"p": values["p"] - values["lr"] * change, **moments}
 
 
 _PLAIN_RMSPROP = {
@@ -181,7 +181,9 @@ _NAMES = {"sq": "square_avg", "avg": "grad_avg", "buf": "momentum_buffer"}
 
 def rule_rmsprop(inputs: StepInputs) -> UpdateCall:
     attrs = {name: inputs.fixed[name] for name in ("alpha", "eps", "momentum", "centered")}
-    return UpdateCall("rmsprop_update", [_NAMES[k] for k in _kept(attrs)], [inputs.lr], attrs)
+    return UpdateCall(
+        "rmsprop_update", [_NAMES[k] for k in _moment_names(attrs)], [inputs.lr], attrs
+    )
 
 
 # PyTorch's defaults.

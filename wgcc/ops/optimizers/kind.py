@@ -1,4 +1,4 @@
-"""What a kind of optimizer is: its settings with their bounds, and its update.
+"""A kind of optimizer: its settings with their bounds, and its update.
 
 The optimizer's multi-tensor ops: their inputs are lists of n tensors, then scalars.
 
@@ -129,7 +129,7 @@ GROUP_SETTINGS = tuple(name for name, setting in SETTINGS.items() if setting.per
 
 @dataclass(frozen=True, slots=True)
 class StepInputs:
-    """What one group's update may use.
+    """The inputs of one group's update.
 
     `step` is the number of this update, 1 for the first; `fixed` are the settings known at compile
     time, defaults included. `remember(name, start, next)` is a number that is kept between updates:
@@ -159,7 +159,7 @@ class UpdateCall:
 
 @dataclass(frozen=True, slots=True)
 class TensorStep:
-    """What the update of one parameter may use where it is a graph.
+    """The inputs of one parameter's update, if that is written as a graph.
 
     `p` is the parameter and `g` its gradient, after clipping; `read(name, shape)` is what was
     stored for it (0 at first).
@@ -175,7 +175,7 @@ class TensorStep:
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """What is subtracted from the parameter, and what is stored for the next step, by name."""
+    """`change` is subtracted from the parameter; `memory` is stored for the next step, by name."""
 
     change: Term
     memory: Mapping[str, Term]
@@ -317,12 +317,12 @@ def _reference(
 def list_samples(lists: int, scalars: int, cases: Sequence[Mapping[str, Any]]) -> list[Sample]:
     """One sample per set of attributes; `decay` and `gated` each add their scalar."""
     shapes = ((65,), (3, 5), ())
-    found = []
+    samples = []
     for attrs in cases:
         extra = (attrs.get("decay", "none") != "none") + bool(attrs.get("gated"))
         types = [*shapes * lists, *[()] * (scalars + extra)]
-        found.append(Sample(types, {"n": 3, **attrs}, 0.1, 1.0, differentiable=False))
-    return found
+        samples.append(Sample(types, {"n": 3, **attrs}, 0.1, 1.0, differentiable=False))
+    return samples
 
 
 def form(attrs: Attrs) -> UpdateForm:

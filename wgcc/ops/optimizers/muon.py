@@ -18,10 +18,10 @@ MOST_TOGETHER = 2**22
 
 def rule(steps: Sequence[TensorStep]) -> list[Direction]:
     buffers = [_buffer(step) for step in steps]
-    mixed = [_mixed(step, buffer) for step, buffer in zip(steps, buffers, strict=True)]
+    mixed = [_mix(step, buffer) for step, buffer in zip(steps, buffers, strict=True)]
     changes = _all_orthogonal(mixed, steps[0]) if steps else []
     return [
-        Direction(_scaled(step, change), {"momentum_buffer": buffer})
+        Direction(_scale(step, change), {"momentum_buffer": buffer})
         for step, buffer, change in zip(steps, buffers, changes, strict=True)
     ]
 
@@ -32,21 +32,21 @@ def _buffer(inputs: TensorStep) -> Term:
     return before + (inputs.g - before) * rest
 
 
-def _mixed(inputs: TensorStep, buffer: Term) -> Term:
+def _mix(inputs: TensorStep, buffer: Term) -> Term:
     """A wide matrix: one with more rows than columns is transposed."""
     momentum, g = inputs.fixed["momentum"], inputs.g
     mixed = g + (buffer - g) * momentum if inputs.fixed["nesterov"] else buffer
-    return _transposed(mixed) if _is_tall(g) else mixed
+    return _transpose(mixed) if _is_tall(g) else mixed
 
 
 def _all_orthogonal(mixed: Sequence[Term], settings: TensorStep) -> list[Term]:
-    found: dict[int, Term] = {}
+    orthogonal: dict[int, Term] = {}
     for members in _stacks(mixed):
-        stack = _stacked([mixed[i] for i in members])
+        stack = _stack([mixed[i] for i in members])
         result = _orthogonal(stack, settings)
         for place, i in enumerate(members):
-            found[i] = _part(result, place)
-    return [found[i] for i in range(len(mixed))]
+            orthogonal[i] = _part(result, place)
+    return [orthogonal[i] for i in range(len(mixed))]
 
 
 def _stacks(mixed: Sequence[Term]) -> list[list[int]]:
@@ -62,7 +62,7 @@ def _stacks(mixed: Sequence[Term]) -> list[list[int]]:
     return done
 
 
-def _stacked(terms: Sequence[Term]) -> Term:
+def _stack(terms: Sequence[Term]) -> Term:
     first, *rest = (term.reshape((1, *term.shape)) for term in terms)
     return first.apply("concat", *rest, axis=0) if rest else first
 
@@ -88,12 +88,12 @@ def _is_tall(x: Term) -> bool:
     return x.shape[0] > x.shape[1]
 
 
-def _transposed(x: Term) -> Term:
+def _transpose(x: Term) -> Term:
     return x.apply("transpose", perm=(1, 0))
 
 
-def _scaled(inputs: TensorStep, change: Term) -> Term:
-    change = _transposed(change) if _is_tall(inputs.g) else change
+def _scale(inputs: TensorStep, change: Term) -> Term:
+    change = _transpose(change) if _is_tall(inputs.g) else change
     rate = inputs.lr * _ratio(inputs.fixed["adjust_lr_fn"], *inputs.g.shape)
     return change * rate.broadcast(change.shape)
 

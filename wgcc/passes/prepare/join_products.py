@@ -45,7 +45,7 @@ def _sums_of_products(graph: Graph) -> Graph:
     rewrite, flow = Rewrite(graph), Flow.of(graph)
     for node in graph.nodes:
         terms = _terms(flow, node) if node.op == "add" and not _is_term(flow, node) else []
-        products = {term.name: found for term in terms if (found := _product(flow, term))}
+        products = {term.name: product for term in terms if (product := _product(flow, term))}
         if _may_be_summed(products.values()):
             rewrite.replace(node, lambda: [_joined_sum(rewrite, node, terms, products)])  # noqa: B023
         else:
@@ -60,15 +60,15 @@ def _is_term(flow: Flow, node: Node) -> bool:
 
 def _terms(flow: Flow, node: Node) -> list[Value]:
     """The terms of a sum of sums, in order."""
-    pending, found = [node.output], list[Value]()
+    pending, terms = [node.output], list[Value]()
     while pending:
         value = pending.pop()
         inner = flow.producers.get(value.name)
         if inner is not None and (inner is node or _is_term(flow, inner)):
             pending += inner.inputs[::-1]
         else:
-            found.append(value)
-    return found
+            terms.append(value)
+    return terms
 
 
 def _product(flow: Flow, term: Value) -> Node | None:
@@ -84,16 +84,16 @@ def _product(flow: Flow, term: Value) -> Node | None:
 
 
 def _uses(flow: Flow, value: Value) -> list[Node]:
-    """Who reads it: a result of the entry is read once more."""
+    """The readers of a value: a result of the entry is read once more."""
     consumers = list(flow.consumers.get(value.name, ()))
     return consumers * 2 if value.name in flow.results else consumers
 
 
 def _may_be_summed(products: Iterable[Node]) -> bool:
-    found = list(products)
-    shapes = {node.output.shape for node in found}
-    inner = [node.inputs[0].shape[-1] for node in found]
-    return 2 <= len(found) <= MOST and len(shapes) == 1 and fill_vectors(inner)
+    nodes = list(products)
+    shapes = {node.output.shape for node in nodes}
+    inner = [node.inputs[0].shape[-1] for node in nodes]
+    return 2 <= len(nodes) <= MOST and len(shapes) == 1 and fill_vectors(inner)
 
 
 def fill_vectors(sizes: list[int]) -> bool:
@@ -104,7 +104,7 @@ def _joined_sum(
     rewrite: Rewrite, node: Node, terms: list[Value], products: dict[str, Node]
 ) -> Value:
     b = rewrite.builder
-    parts = [rewrite.updated(product).inputs for product in products.values()]
+    parts = [rewrite.current_node(product).inputs for product in products.values()]
     left = b.apply("concat", *(a for a, _ in parts), axis=1)
     right = b.apply("concat", *(c for _, c in parts), axis=0)
     total = b.apply("matmul", left, right)
@@ -131,12 +131,14 @@ def join_groups(graph: Graph, together: Mapping[str, list[Node]], at: int) -> Gr
 def _together(flow: Flow) -> dict[str, list[Node]]:
     """For each product that is computed together with others, all of them."""
     sources = {value.name for value in flow.graph.params}
-    found: dict[str, list[Node]] = {}
+    by_operand: dict[str, list[Node]] = {}
     for node in flow.graph.nodes:
         if is_plain_product(node) and node.inputs[1].name in sources:
-            found.setdefault(node.inputs[0].name, []).append(node)
-    found = {n: [p for p in group if not _has_epilogue(flow, p)] for n, group in found.items()}
-    groups = (group for group in found.values() if 2 <= len(group) <= MOST)
+            by_operand.setdefault(node.inputs[0].name, []).append(node)
+    by_operand = {
+        n: [p for p in group if not _has_epilogue(flow, p)] for n, group in by_operand.items()
+    }
+    groups = (group for group in by_operand.values() if 2 <= len(group) <= MOST)
     fitting = (g for g in groups if fill_vectors([node.output.shape[1] for node in g]))
     return {node.output.name: group for group in fitting for node in group}
 
@@ -174,11 +176,13 @@ def _columns(b: Builder, whole: Value, widths: list[int]) -> Iterable[Value]:
 def turn_products(graph: Graph) -> Graph:
     flow, rewrite = Flow.of(graph), Rewrite(graph)
     for old in graph.nodes:
-        node, product = rewrite.updated(old), _product_of(flow, old)
+        node, product = rewrite.current_node(old), _product_of(flow, old)
         if product is None:
             rewrite.keep(node)
         else:
-            rewrite.replace(node, partial(_turned, rewrite.builder, rewrite.updated(product)))
+            rewrite.replace(
+                node, partial(_swap_operands, rewrite.builder, rewrite.current_node(product))
+            )
     return rewrite.finish()
 
 
@@ -199,7 +203,7 @@ def _swaps_last(perm: Sequence[int]) -> bool:
     return tuple(perm) == (*range(rank - 2), rank - 1, rank - 2)
 
 
-def _turned(b: Builder, product: Node) -> Sequence[Value]:
+def _swap_operands(b: Builder, product: Node) -> Sequence[Value]:
     rank = len(product.output.shape)
     perm = (*range(rank - 2), rank - 1, rank - 2)
     left, right = (b.apply("transpose", value, perm=perm) for value in product.inputs)
@@ -235,12 +239,14 @@ def join_gradients(graph: Graph) -> Graph:
 
 def _products_of_one_tensor(flow: Flow) -> dict[str, list[Node]]:
     """For each gradient that is computed together with others, all of them."""
-    found: dict[str, list[Node]] = {}
+    by_operand: dict[str, list[Node]] = {}
     for node in flow.graph.nodes:
         if is_plain_product(node) and _is_gradient(flow, node) and parts_of(node) == 1:
-            found.setdefault(node.inputs[0].name, []).append(node)
+            by_operand.setdefault(node.inputs[0].name, []).append(node)
     places = {id(node): place for place, node in enumerate(flow.graph.nodes)}
-    groups = [g for products in found.values() for g in _before_readers(flow, products, places)]
+    groups = [
+        g for products in by_operand.values() for g in _before_readers(flow, products, places)
+    ]
     return {node.output.name: group for group in groups if _fit(flow, group) for node in group}
 
 
@@ -284,7 +290,7 @@ def _fit(flow: Flow, products: list[Node]) -> bool:
 
 
 def _leaves(flow: Flow, value: Value) -> int:
-    """What is bound for an operand: a tensor and what scales its columns, as norms do."""
+    """How many tensors are bound for an operand: itself and those that scale it, as norms do."""
     node = _maker(flow, value)
     if node is None or not isinstance(lowering(node), Pointwise):
         return 1

@@ -44,7 +44,7 @@ def own_gradients(graph: Graph) -> Graph:
         return graph
     owners, builder = partners(graph), builder_for(graph)
     made = graph.producers
-    wanted = _wanted(graph, owners, made)
+    wanted = _parameters_by_gradient(graph, owners, made)
     own: dict[str, Own] = {}
     for node in graph.nodes:
         if is_update(node) or isinstance(lowering(node), ReduceMany):
@@ -56,18 +56,18 @@ def own_gradients(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(builder.nodes))
 
 
-def _wanted(
+def _parameters_by_gradient(
     graph: Graph, owners: Mapping[str, str], made: Mapping[str, Node]
 ) -> dict[str, list[str]]:
     """Gradients by name, each with its parameters; what another update made is in an arena."""
-    found: dict[str, list[str]] = {}
+    parameters_of: dict[str, list[str]] = {}
     for node in graph.nodes:
         for value, parameter in _gradients(node, owners):
             maker = made.get(value.name)
             if maker is None or not is_update(maker):
-                known = found.setdefault(value.name, [])
+                known = parameters_of.setdefault(value.name, [])
                 known += [parameter] if parameter not in known else []
-    return found
+    return parameters_of
 
 
 def _gradients(node: Node, owners: Mapping[str, str]) -> list[tuple[Value, str]]:
@@ -136,11 +136,13 @@ ROUND = 4096
 
 def join_arenas(program: Program) -> Program:
     """The places of parameters say which tensors are side by side."""
-    entries = {name: _joined(graph, program.places) for name, graph in program.entries.items()}
+    entries = {
+        name: _join_in_graph(graph, program.places) for name, graph in program.entries.items()
+    }
     return replace(program, entries=entries)
 
 
-def _joined(graph: Graph, places: Mapping[str, Place]) -> Graph:
+def _join_in_graph(graph: Graph, places: Mapping[str, Place]) -> Graph:
     if not any(is_update(node) for node in graph.nodes):
         return graph
     return simplify(rewrite_by(graph, _arena_rules(graph, places)))
@@ -226,12 +228,12 @@ def fold_stats(graph: Graph) -> Graph:
 def _first_gradient(flow: Flow, stats: Node) -> Node | None:
     """The gradient of q that reads these statistics; none of its other inputs is made later."""
     readers = flow.consumers.get(stats.output.name, ())
-    found = [n for n in readers if n.op == "attention_grad_q" and len(n.inputs) == INPUTS]
+    gradients = [n for n in readers if n.op == "attention_grad_q" and len(n.inputs) == INPUTS]
     y, dy = stats.inputs[0], stats.inputs[2]
     attention = flow.producers.get(y.name)
-    if len(found) != 1 or attention is None or found[0].inputs[3] != dy:
+    if len(gradients) != 1 or attention is None or gradients[0].inputs[3] != dy:
         return None
-    return found[0] if found[0].inputs[:3] == attention.inputs[:3] else None
+    return gradients[0] if gradients[0].inputs[:3] == attention.inputs[:3] else None
 
 
 def _both(stats: Node, first: Node) -> Node:

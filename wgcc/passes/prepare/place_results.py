@@ -66,7 +66,7 @@ class _Placer:
             if isinstance(lowering(node), Join) and node.output.name in self.wanted:
                 copy = self._own(node.output, self.wanted[node.output.name])
                 self.joined[node.output.name] = copy
-        writes = {t: self._written(t, value) for t, value in self.graph.writes.items()}
+        writes = {t: self._value_to_write(t, value) for t, value in self.graph.writes.items()}
         outputs = {name: self._own(value, name) for name, value in self.graph.outputs.items()}
         flag = self.graph.range_flag
         flag = self._own(flag, flag.name) if flag else None
@@ -74,7 +74,7 @@ class _Placer:
         return replace(self.graph, nodes=nodes, outputs=outputs, writes=writes, range_flag=flag)
 
     def _with_joined(self, node: Node) -> Node:
-        """What is joined and a result is read from the result's place."""
+        """The node; joined values that are also results are read from the result's place."""
         if not any(value.name in self.joined for value in node.inputs):
             return node
         return replace(node, inputs=tuple(self.joined.get(v.name, v) for v in node.inputs))
@@ -94,14 +94,14 @@ class _Placer:
         return replace(node, inputs=tuple(gradients.get(v.name, v) for v in node.inputs))
 
     def _gradient(self, value: Value) -> Value:
-        """Where an arena is read as a whole before its update: what the update will use, too."""
+        """The gradient in its arena, for a node that reads the whole arena before the update."""
         if self._is_updated(value):
             return value
         if value.name not in self.first:
             self.first[value.name] = self._own(value, value.name)
         return self.first[value.name]
 
-    def _written(self, target: str, value: Value) -> Value:
+    def _value_to_write(self, target: str, value: Value) -> Value:
         return value if self._is_updated(value) else self._own(value, target)
 
     def _is_updated(self, value: Value) -> bool:
@@ -164,7 +164,7 @@ def pack_results(graph: Graph) -> Graph:
         if value.name not in packed:
             node = made.get(value.name)
             with builder.at(node.span if node else None, name):
-                packed[value.name] = _packed(builder, value)
+                packed[value.name] = _pack(builder, value)
         return packed[value.name]
 
     writes = {
@@ -176,7 +176,7 @@ def pack_results(graph: Graph) -> Graph:
     return replace(graph, nodes=nodes, outputs=outputs, writes=writes)
 
 
-def _packed(b: Builder, value: Value) -> Value:
+def _pack(b: Builder, value: Value) -> Value:
     size, words = value.type.size, value.type.words
     flat = b.apply("reshape", value, shape=(size,))
     if size % FOUR:

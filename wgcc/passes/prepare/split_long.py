@@ -62,31 +62,31 @@ def split_columns(graph: Graph) -> Graph:
 
 
 def _streamed_by_rows(flow: Flow, leaves: Leaves) -> dict[Sizes, list[Set[str]]]:
-    """What each reduction of rows reads, by rows and columns."""
-    found: dict[Sizes, list[Set[str]]] = {}
+    """The tensors that each reduction of rows reads, by numbers of rows and columns."""
+    reads: dict[Sizes, list[Set[str]]] = {}
     for node in flow.graph.nodes:
         if isinstance(lowering(node), Reduce):
             runs = reduction_space(node.inputs[0].shape, node.attrs["axes"]).runs
             if [reduced for reduced, _ in runs] == [False, True]:
                 sizes = runs[0][1], runs[1][1]
-                found.setdefault(sizes, []).append(leaves[node.inputs[0].name])
-    return found
+                reads.setdefault(sizes, []).append(leaves[node.inputs[0].name])
+    return reads
 
 
 def _leaves(flow: Flow) -> dict[str, frozenset[str]]:
-    """What each value is computed from, element by element; of many tensors only itself."""
-    found = {value.name: frozenset({value.name}) for value in flow.graph.sources}
+    """The tensors each value is computed from by element; only itself if these are many."""
+    leaves_of = {value.name: frozenset({value.name}) for value in flow.graph.sources}
     for node in flow.graph.nodes:
         for value in node.outputs:
             leaves = frozenset({value.name})
             if computes_by_element(node) or moves(node):
-                leaves = frozenset().union(*(_few(found, operand) for operand in node.inputs))
-            found[value.name] = leaves
-    return found
+                leaves = frozenset().union(*(_few(leaves_of, operand) for operand in node.inputs))
+            leaves_of[value.name] = leaves
+    return leaves_of
 
 
-def _few(found: Leaves, value: Value) -> frozenset[str]:
-    leaves = found[value.name]
+def _few(leaves_of: Leaves, value: Value) -> frozenset[str]:
+    leaves = leaves_of[value.name]
     return leaves if len(leaves) <= MOST_LEAVES else frozenset({value.name})
 
 
@@ -157,15 +157,15 @@ def group_ids(b: Builder, node: Node) -> Sequence[Value] | None:
 
 
 def add_onto(graph: Graph) -> Graph:
-    """With sums by id that start from what they are added to: of a table that is used twice."""
+    """Sums by id start from the tensor they are added to, as for a table that is used twice."""
     flow, rewrite = Flow.of(graph), Rewrite(graph)
     for old in graph.nodes:
-        node, sums = rewrite.updated(old), _sums_of(flow, old)
+        node, sums = rewrite.current_node(old), _sums_of(flow, old)
         if sums is None:
             rewrite.keep(node)
         else:
             base = next(v for v in node.inputs if v.name != rewrite.current(sums.output).name)
-            new = partial(_with_base, rewrite.builder, rewrite.updated(sums), base)
+            new = partial(_with_base, rewrite.builder, rewrite.current_node(sums), base)
             rewrite.replace(node, new)
     return rewrite.finish()
 
@@ -220,7 +220,7 @@ def rewrite_by(graph: Graph, rules: Mapping[str, Rule]) -> Graph:
 def _rewrite(graph: Graph, rules: Mapping[str, Rule]) -> Graph:
     rewrite = Rewrite(graph)
     for old in graph.nodes:
-        node = rewrite.updated(old)
+        node = rewrite.current_node(old)
         rule = rules.get(node.op) or (_split if isinstance(lowering(node), Reduce) else None)
         if rule is None:
             rewrite.keep(node)
@@ -237,7 +237,7 @@ def split_k(b: Builder, node: Node) -> Sequence[Value] | None:
     if parts == 1:
         return None
     cols, length = c.shape[-1], ceil_div(inner, parts)
-    a, c = _padded(a, (*batch, rows, parts * length)), _padded(c, (*batch, parts * length, cols))
+    a, c = _pad(a, (*batch, rows, parts * length)), _pad(c, (*batch, parts * length, cols))
     if not batch:
         left = a.reshape((rows, parts, length)).apply("transpose", perm=(1, 0, 2))
         right = c.reshape((parts, length, cols))
@@ -250,7 +250,7 @@ def split_k(b: Builder, node: Node) -> Sequence[Value] | None:
     return [product.reshape((parts, many, rows, cols)).sum((0,)).value]
 
 
-def _padded(term: Term, shape: tuple[int, ...]) -> Term:
+def _pad(term: Term, shape: tuple[int, ...]) -> Term:
     if term.shape == shape:
         return term
     return term.apply("unslice", shape=shape, starts=(0,) * len(shape), steps=(1,) * len(shape))
@@ -280,13 +280,13 @@ def _thin_product(b: Builder, node: Node) -> Sequence[Value] | None:
     if rows != 1 and cols != 1:
         return None
     if cols == 1:
-        pair = a * _transposed(c).broadcast(a.shape)
+        pair = a * _transpose(c).broadcast(a.shape)
         return [pair.sum((len(a.shape) - 1,)).reshape(node.output.shape).value]
-    pair = _transposed(a).broadcast(c.shape) * c
+    pair = _transpose(a).broadcast(c.shape) * c
     return [pair.sum((len(c.shape) - 2,)).reshape(node.output.shape).value]
 
 
-def _transposed(term: Term) -> Term:
+def _transpose(term: Term) -> Term:
     """The last two axes exchanged; one of them has size 1."""
     return term.reshape((*term.shape[:-2], term.shape[-1], term.shape[-2]))
 
