@@ -181,7 +181,7 @@ class _Expander:
         self.expanded.loops.append(LoopSpan(loop, first, len(self.expanded.order) - 1))
 
     def _bound(self, body: Graph) -> dict[str, str]:
-        """Maps each part of a stack to what is bound for it, by name: a pack, or the whole."""
+        """Maps each part of a stack to what is bound for it, by name: a pack, or what it views."""
         bound = {}
         for value in (*body.inputs, *body.outputs.values()):
             whole = value

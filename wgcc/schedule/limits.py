@@ -115,7 +115,10 @@ def check_limits(program: Program, schedule: Schedule) -> None:
 
 
 def too_many_positions(error: IndexTooLarge, span: Span | None) -> WgError:
-    """The error for too large an index, for example into all that windows see of padded images."""
+    """The error for a kernel that would number too many elements.
+
+    These need not be stored: they may be all that windows see of padded images.
+    """
     diagnostics = Diagnostics()
     if span is not None:
         advice = "make the batch smaller, or the `pad`, `stride` and `dilation` of windows"

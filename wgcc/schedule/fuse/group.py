@@ -168,7 +168,10 @@ class Candidates:
         self._full = self._full | bit if is_full else self._full & ~bit
 
     def groups(self, space: Space, sharing: Iterable[str] | None, with_full: bool) -> int:
-        """The groups, as bits, that loop over a space and read one of `sharing`, or anything."""
+        """The groups, as bits, that loop over a space and read one of `sharing`.
+
+        If `sharing` is None, it does not matter what they read.
+        """
         kind = _kind(space)
         matches = self._looping.get(kind, 0)
         if sharing is not None and kind != _ONE_RESULT:

@@ -325,7 +325,7 @@ class _Chooser:
             candidates = [
                 candidate
                 for operand in node.inputs
-                for candidate in (*self._storable_values(operand), *self._storable_joins(operand))
+                for candidate in (*self._storable(operand), *self._storable_joins(operand))
             ]
             if not candidates:
                 break
@@ -335,15 +335,13 @@ class _Chooser:
             tree = self._combine(node)
         return tree
 
-    def _storable_values(self, value: Value) -> list[Value]:
+    def _storable(self, value: Value) -> list[Value]:
         """Values that could be stored instead of computed here; of views, those behind them."""
         if self._is_stored(value):
             return []
         node = self.flow.producers[value.name]
         if moves(node):
-            return [
-                candidate for operand in node.inputs for candidate in self._storable_values(operand)
-            ]
+            return [candidate for operand in node.inputs for candidate in self._storable(operand)]
         return [] if isinstance(lowering(node), Source) else [value]
 
     def _storable_joins(self, value: Value) -> list[Value]:

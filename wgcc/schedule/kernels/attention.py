@@ -131,7 +131,11 @@ def launch_blocks(
 
 @dataclass(frozen=True, slots=True)
 class Panels:
-    """The sizes of the twin's loops, by names of constants."""
+    """Sizes of the twin's form, by names of constants.
+
+    For each of `rows` it computes products with all `columns`, one for each of `depths`, and from
+    those a result for each of `widths`.
+    """
 
     rows: str
     columns: str

@@ -119,7 +119,7 @@ class TemporaryMemory:
     _answers: dict[tuple[frozenset[str], str, str], bool] = field(default_factory=dict)
 
     def temporaries(self, groups: Iterable[Group]) -> dict[str, Value]:
-        """The values that one group makes, another reads and nothing else stores."""
+        """The values that one group makes, another reads and that have no place of their own."""
         known = list(groups)
         wanted = set().union(*(group.reads for group in known)) - self.fixed
         made = (value for group in known for root in group.roots for value in root.outputs)
@@ -224,7 +224,7 @@ def _by_memory(groups: list[Group], values: Mapping[str, Value]) -> list[Group]:
 
 
 class _Growth:
-    """Memory grows by so many words when a group runs: what it makes less what it reads last."""
+    """Counts the words by which memory grows when a group runs: made, less those read last."""
 
     def __init__(self, groups: list[Group], values: Mapping[str, Value]) -> None:
         self._sizes = {name: value.type.size for name, value in values.items()}
@@ -324,7 +324,10 @@ def _can_leave(fused: Fused, group: Group, root: Node) -> bool:
 
 
 def _held_throughout(footprint: Footprint, limit: int) -> set[str]:
-    """Names of values in memory whenever more than `limit` words are: delay may save them."""
+    """Names of values that are in memory whenever more than `limit` words are.
+
+    Making one of them later may save these words.
+    """
     high = [i for i, words in enumerate(footprint.words) if words > limit]
     return {
         name
