@@ -288,7 +288,7 @@ def test_a_timeline_knows_what_is_in_use_at_a_time() -> None:
         timeline.take(start, end, number, number + 1)
     for since in range(0, 99, 7):
         for until in range(since + 1, 100, 9):
-            found = {n for bits in timeline.taken(since, until) for n in falling(bits.mask)}
+            found = {n for bits in timeline.sets_during(since, until) for n in falling(bits.mask)}
             assert found == {n for n, (s, e) in enumerate(lives) if s < until and since < e}
 
 

@@ -17,7 +17,7 @@ from wgcc.kernel.tree import (
     Return,
     Run,
     Statement,
-    counted,
+    counting_head,
 )
 from wgcc.lazy_numpy import Array, np
 
@@ -180,7 +180,7 @@ def _loop(machine: Machine, loop: Loop) -> None:
 
 def _head_of(machine: Machine, loop: Loop) -> tuple[str, Value, Value, Value] | None:
     """(variable, first, end, step) of `for (var i = first; i < end; i += step)`."""
-    head = counted(loop)
+    head = counting_head(loop)
     if head is None:
         return None
     name, _, end, step = head

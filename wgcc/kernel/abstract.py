@@ -94,10 +94,10 @@ class Findings:
     def problem(self, text: str) -> None:
         self.problems[text] = None
 
-    def index(self, expr: Expr, found: IndexClaim) -> None:
+    def index(self, expr: Expr, claim: IndexClaim) -> None:
         old = self.indices.get(id(expr))
         if old is None or old.is_proven:
-            self.indices[id(expr)] = found
+            self.indices[id(expr)] = claim
 
 
 @dataclass(slots=True)
@@ -242,8 +242,8 @@ class Evaluation:
             if origins := self.facts.unknown_parts(position):
                 reason += f", by {', '.join(dict.fromkeys(origins))}"
         name = expr.whole.name if isinstance(expr.whole, Name) else ""
-        found = IndexClaim(self.function, name, expr.index, length, known, reason)
-        self.findings.index(expr, found)
+        claim = IndexClaim(self.function, name, expr.index, length, known, reason)
+        self.findings.index(expr, claim)
 
     def length_of(self, kind: str) -> int:
         """The length of an array type, whose text may name constants."""

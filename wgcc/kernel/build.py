@@ -28,7 +28,7 @@ from wgcc.kernel.tree import (
     Name,
     Statement,
     Unary,
-    counted,
+    counting_head,
 )
 
 _REASON = "because software adapters end loops after 65,535 iterations."
@@ -121,7 +121,7 @@ def several(loop: Loop, times: int, stride: Expr | None = None) -> Loop:
 
 
 def take_several(page: Module, counters: Collection[str], times: int) -> Module:
-    """All loops of a page that count by these names, with UNROLLED numbers per iteration."""
+    """Loops of a page that count by these names take UNROLLED numbers per iteration."""
 
     def change(loop: Loop) -> Body:
         return (replace(several(loop, times, Name("UNROLLED")), comment=SEVERAL),)
@@ -154,7 +154,7 @@ def _steps(count: Expr, step: Expr) -> Expr:
 
 
 def _head(loop: Loop) -> tuple[str, Expr, Expr, Expr]:
-    head = counted(loop)
+    head = counting_head(loop)
     assert head is not None, "a loop that counts"
     return head
 
@@ -164,7 +164,7 @@ def _change_loops(
 ) -> Module:
     def one(statement: Statement) -> Body:
         if isinstance(statement, Loop):
-            head = counted(statement)
+            head = counting_head(statement)
             if head is not None and head[0] in counters:
                 return change(statement)
         return (statement,)

@@ -262,7 +262,7 @@ class _Checker:
         return condition
 
     def _loop(self, loop: Loop) -> None:
-        """Until nothing new turns out to differ among threads."""
+        """Checks a loop again until nothing new turns out to differ among threads."""
         e = self._e
         e.scopes.append({})
         for statement in loop.before:

@@ -87,7 +87,7 @@ class Knowledge:
         raise TypeError(expr)
 
     def unknown_parts(self, expr: Expr) -> list[str]:
-        """Where the numbers come from that make an expression unknown."""
+        """The origins of the numbers that make an expression unknown."""
         origins: list[str] = []
         waiting, seen = list(names_of(expr)), set[str]()
         while waiting:

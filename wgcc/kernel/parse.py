@@ -198,11 +198,11 @@ class _Parser:
         return f"{name}<{', '.join(inner)}>"
 
     def _length(self) -> str:
-        """Of an array: a number, or constants that are multiplied."""
-        found = [self._next()]
+        """The length of an array: a number, or an expression of constants."""
+        tokens = [self._next()]
         while self.token in ("*", "/", "+"):
-            found += [self._next(), self._next()]
-        return " ".join(found)
+            tokens += [self._next(), self._next()]
+        return " ".join(tokens)
 
     def declaration(self) -> Declaration:
         comment = self._comment
@@ -274,7 +274,7 @@ class _Parser:
             param = self._name()
             self._take(":")
             kind = self._type_or_name()
-            params.append((param, f"@{_named(builtin)}" if builtin else kind))
+            params.append((param, f"@{_name_argument(builtin)}" if builtin else kind))
             if not self._accept(","):
                 break
         self._take(")")
@@ -293,10 +293,10 @@ class _Parser:
 
     def statement(self) -> Statement:
         comment = self._comment
-        statement = self._uncommented()
+        statement = self._bare_statement()
         return replace(statement, comment=comment) if comment else statement
 
-    def _uncommented(self) -> Statement:
+    def _bare_statement(self) -> Statement:
         if self.token == "if":
             return self._if()
         if self.token in ("for", "while"):
@@ -334,7 +334,7 @@ class _Parser:
         return Loop(before, condition, after, body, one_line=not self._has_break(first))
 
     def _simple(self) -> Statement:
-        """What may also be in the head of a `for`."""
+        """Parses a statement that may also be in the head of a `for`."""
         if self.token in ("let", "var"):
             return self._let()
         target = self._unary()
@@ -360,7 +360,7 @@ class _Parser:
         return Let(name, kind, self.expression(), mutable)
 
 
-def _named(args: tuple[Expr, ...]) -> str:
+def _name_argument(args: tuple[Expr, ...]) -> str:
     """The only argument of an attribute, which is a name."""
     (arg,) = args
     assert isinstance(arg, Name)

@@ -191,7 +191,7 @@ def expressions_of(statement: Statement) -> tuple[Expr, ...]:
             return (call,)
 
 
-def counted(loop: Loop) -> tuple[str, Expr, Expr, Expr] | None:
+def counting_head(loop: Loop) -> tuple[str, Expr, Expr, Expr] | None:
     """(variable, first, end, step) of `for (var v = first; v < end; v += step)`."""
     match loop:
         case Loop(

@@ -48,7 +48,7 @@ class EntryPlan:
 
     @property
     def kernels(self) -> Fused:
-        """What is fused with what; with loops, also in their bodies."""
+        """The fused kernels of the entry and, once loops are expanded, of their bodies."""
         fused = self.expanded.fused if self.expanded else self.fused
         assert fused is not None, "the first step fuses"
         return fused

@@ -25,13 +25,13 @@ class NotSeparable(Exception):
 
 
 def gradients_of(graph: Graph, places: Mapping[str, Place]) -> dict[str, Place]:
-    """What the optimizers read as gradients, by name, with its place in the arena."""
-    found = {}
+    """The gradients that the optimizers read: their places in the arena, by name."""
+    gradients = {}
     for value in _read_by_updates(graph):
         place = places[value.name]
         if holds_gradients(place.buffer):
-            found[value.name] = place
-    return found
+            gradients[value.name] = place
+    return gradients
 
 
 def _read_by_updates(graph: Graph) -> Iterator[Value]:
@@ -66,7 +66,7 @@ def separate(order: Sequence[Group], gradients: Iterable[str]) -> tuple[list[Gro
     """
     names = frozenset(gradients)
     makers = [i for i, group in enumerate(order) if group.names & names]
-    first = _needed(order, [order[i] for i in makers])
+    first = _with_producers(order, [order[i] for i in makers])
     if any(is_update(root) or root.op == "flat" for group in first for root in group.roots):
         raise NotSeparable(IN_TURN)
     end = makers[-1] + 1
@@ -98,42 +98,42 @@ def counters_in_the_way(graph: Graph, order: Sequence[Group]) -> frozenset[str]:
 
 
 def _ancestors(made: Mapping[str, Node], names: Iterable[str]) -> set[str]:
-    found, pending = set(), list(names)
+    ancestors, pending = set(), list(names)
     while pending:
         name = pending.pop()
-        if name not in found:
-            found.add(name)
+        if name not in ancestors:
+            ancestors.add(name)
             pending += [value.name for value in made[name].inputs if value.name in made]
-    return found
+    return ancestors
 
 
-def _needed(order: Sequence[Group], makers: Iterable[Group]) -> set[Group]:
+def _with_producers(order: Sequence[Group], makers: Iterable[Group]) -> set[Group]:
     """These groups and all whose results they use."""
     owner = {name: group for group in order for name in group.names}
-    found, pending = set(), list(makers)
+    groups, pending = set(), list(makers)
     while pending:
         group = pending.pop()
-        if group not in found:
-            found.add(group)
+        if group not in groups:
+            groups.add(group)
             pending += [owner[name] for name in group.reads if name in owner]
-    return found
+    return groups
 
 
 def _late(order: Sequence[Group], gradients: frozenset[str], first: set[Group]) -> set[Group]:
     """The groups that use gradients, and those that must run after one of them."""
-    found: set[Group] = set()
+    late: set[Group] = set()
     used: set[str] = set(gradients)
     numbers: set[int] = set()
     for group in order:
         uses = group.reads & used and group not in first
         if uses or group.needs & numbers:
-            found.add(group)
+            late.add(group)
             used |= group.names
             numbers.add(group.number)
-    return found
+    return late
 
 
-def joined(places: Iterable[Place]) -> tuple[Place, ...]:
-    """Places that follow each other as one; padding between gradients is zero."""
+def join_places(places: Iterable[Place]) -> tuple[Place, ...]:
+    """Joins places that follow each other; the padding between gradients is zero."""
     runs = adjacent([(place, place) for place in set(places)])
     return tuple(span([place for place, _ in run]) for run in runs)

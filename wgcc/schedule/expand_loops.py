@@ -60,14 +60,14 @@ class Packs:
                 self._put(whole, loop, self.in_f16 and _is_half(whole, value, body))
 
     def places(self, pack: str, place: Place) -> dict[str, Place]:
-        """Where each stack is, if the pack is there."""
-        found, at = {}, 0
+        """The place of each stack of a pack that is at `place`."""
+        places, at = {}, 0
         for whole in self.members[pack]:
             offset = place.offset + (at // EVEN if place.half else at)
             count = _count(whole)
-            found[whole.name] = Place(place.buffer, offset, count, place.half, pack=place)
+            places[whole.name] = Place(place.buffer, offset, count, place.half, pack=place)
             at += count
-        return found
+        return places
 
     def value(self, pack: str) -> Value:
         """All stacks of a pack as one."""
@@ -142,88 +142,88 @@ def expand_loops(
     graph: Graph, fused: Fused, order: list[Group], layout: Layout, packs: Packs
 ) -> Expanded:
     """`order` are the groups of the entry itself."""
-    found = Expanded([], fused, [graph], packs=packs)
-    _Expander(found, layout).run(order, fused.bound.alone)
-    found.loops.sort(key=lambda span: (span.first, -span.last))
-    return found
+    expanded = Expanded([], fused, [graph], packs=packs)
+    _Expander(expanded, layout).run(order, fused.bound.alone)
+    expanded.loops.sort(key=lambda span: (span.first, -span.last))
+    return expanded
 
 
 class _Expander:
-    def __init__(self, found: Expanded, layout: Layout) -> None:
-        self.found, self.layout = found, layout
+    def __init__(self, expanded: Expanded, layout: Layout) -> None:
+        self.expanded, self.layout = expanded, layout
 
     def run(self, order: Iterable[Group], alone: Set[str]) -> None:
         for group in order:
             loop = loop_of(group.roots[0]) if group.kind == REPEAT else None
             if loop is None:
-                self.found.order.append(group)
+                self.expanded.order.append(group)
             else:
                 self._loop(loop, alone)
 
     def _loop(self, loop: Loop, alone: Set[str]) -> None:
-        body = _entered(loop)
+        body = _body_of(loop)
         self._note_names(loop, body)
         parts = {value.name for _, value in loop.sliced}
         parts |= {value.name for value in body.outputs.values()}
-        self.found.packs.add(loop, body, self.found.parts)
+        self.expanded.packs.add(loop, body, self.expanded.parts)
         fused = fuse(body, alone=alone | parts, uniforms={loop.index.name}, packs=self._bound(body))
         write_plan = plan_writes(fused, dict(body.writes))
         for name, carry in write_plan.in_place.items():
-            self.found.same_place[name] = self.found.same_place[carry]
+            self.expanded.same_place[name] = self.expanded.same_place[carry]
         fixed = frozenset((*write_plan.in_place, *(v.name for v in body.results)))
         own = best_order(write_plan.order, TemporaryMemory(fused, fixed))[0]
         self._merge(body, fused)
         start, step = self._counter_groups(loop)
-        self.found.order.append(start)
-        first = len(self.found.order)
+        self.expanded.order.append(start)
+        first = len(self.expanded.order)
         self.run(own, fused.bound.alone)
-        self.found.order.append(step)
-        self.found.loops.append(LoopSpan(loop, first, len(self.found.order) - 1))
+        self.expanded.order.append(step)
+        self.expanded.loops.append(LoopSpan(loop, first, len(self.expanded.order) - 1))
 
     def _bound(self, body: Graph) -> dict[str, str]:
-        """What is bound for parts of a stack, by the name of each: a pack, or what it views."""
-        found = {}
+        """Maps each part of a stack to what is bound for it, by name: a pack, or what it views."""
+        bound = {}
         for value in (*body.inputs, *body.outputs.values()):
             whole = value
-            while whole.name in self.found.parts:
-                whole = self.found.parts[whole.name].whole
-            whole = behind_views(whole, self.found.fused.inlined)
-            found[value.name] = self.found.packs.of(whole.name) or whole.name
-        return found
+            while whole.name in self.expanded.parts:
+                whole = self.expanded.parts[whole.name].whole
+            whole = behind_views(whole, self.expanded.fused.inlined)
+            bound[value.name] = self.expanded.packs.of(whole.name) or whole.name
+        return bound
 
     def _note_names(self, loop: Loop, body: Graph) -> None:
-        found = self.found
+        expanded = self.expanded
         for init, carry, final in zip(loop.inits, loop.carries, loop.finals, strict=True):
-            found.same_place[init.name] = found.same_place[carry.name] = final
+            expanded.same_place[init.name] = expanded.same_place[carry.name] = final
         for whole, value in loop.sliced:
-            found.parts[value.name] = Part(whole, loop.index)
+            expanded.parts[value.name] = Part(whole, loop.index)
         for whole, value in zip(loop.stacks, body.outputs.values(), strict=True):
-            found.parts[value.name] = Part(whole, loop.index)
+            expanded.parts[value.name] = Part(whole, loop.index)
 
     def _merge(self, body: Graph, fused: Fused) -> None:
-        found = self.found
-        found.graphs.append(body)
-        found.fused = replace(
-            found.fused,
-            producers={**found.fused.producers, **fused.producers},
-            inlined={**found.fused.inlined, **fused.inlined},
-            reasons={**found.fused.reasons, **fused.reasons},
+        expanded = self.expanded
+        expanded.graphs.append(body)
+        expanded.fused = replace(
+            expanded.fused,
+            producers={**expanded.fused.producers, **fused.producers},
+            inlined={**expanded.fused.inlined, **fused.inlined},
+            reasons={**expanded.fused.reasons, **fused.reasons},
         )
 
     def _counter_groups(self, loop: Loop) -> tuple[Group, Group]:
-        """What sets the counter to the first position, and what advances it."""
-        buffer = f"{COUNTER}{len(self.found.counters)}"
+        """The group that sets the counter to the first position, and the one that advances it."""
+        buffer = f"{COUNTER}{len(self.expanded.counters)}"
         self.layout.buffers.reserve(buffer, COUNTER, 4)
         place, name = Place(buffer, 0, 4), loop.index.name
-        self.found.counters[name] = replace(place, uniform=True)
+        self.expanded.counters[name] = replace(place, uniform=True)
         groups = []
         for suffix, number, why in (
             ("start", loop.positions[0], STARTS),
             ("next", -1 if loop.reverse else 1, ADVANCES),
         ):
             value = Value(f"{name}.{suffix}", TensorType((), "u32"))
-            self.found.counters[value.name] = place
-            self.found.fused.reasons[value.name] = COUNTS
+            self.expanded.counters[value.name] = place
+            self.expanded.fused.reasons[value.name] = COUNTS
             groups.append(_counter_group(value, {suffix: number}, why, loop.node.span))
         return groups[0], groups[1]
 
@@ -234,7 +234,7 @@ def _counter_group(value: Value, attrs: dict[str, int], why: str, span: Span | N
     return group
 
 
-def _entered(loop: Loop) -> Graph:
+def _body_of(loop: Loop) -> Graph:
     """The body, with captured values under the names that they have outside.
 
     A carry that stays what it is is not written.
@@ -255,24 +255,26 @@ class Accesses:
         self._expanded = expanded
         self._known: dict[str, frozenset[str]] = {}
 
-    def made(self) -> Made:
+    def first_writes(self) -> Made:
         """Values by name, each with the first group that writes it."""
-        found: Made = {}
+        first_writes: Made = {}
         packs = self._expanded.packs
         for span in self._expanded.loops:
             for whole in span.loop.stacks:
                 pack = packs.of(whole.name)
                 value = packs.value(pack) if pack else whole
-                found[value.name] = (value, span.first - 1)
+                first_writes[value.name] = (value, span.first - 1)
         for i, group in enumerate(self._expanded.order):
             for value in (value for root in group.roots for value in root.outputs):
                 kept = self._expanded.same_place.get(value.name, value)
-                found.setdefault(kept.name, (kept, i))
-        own = {name: found[name] for name in found if name not in self._expanded.parts}
+                first_writes.setdefault(kept.name, (kept, i))
+        own = {
+            name: first_writes[name] for name in first_writes if name not in self._expanded.parts
+        }
         return dict(sorted(own.items(), key=lambda item: item[1][1]))
 
     def reads(self, made: Made) -> list[tuple[int, set[str]]]:
-        """Which names are needed until which position."""
+        """Pairs of a position and the names that are needed until then."""
         return [
             (self._end(position, made[name][1]), {name})
             for position, name in self._direct_reads()
@@ -299,11 +301,11 @@ class Accesses:
             expanded = self._expanded
             kept = expanded.same_place[name].name if name in expanded.same_place else name
             if kept in expanded.parts:
-                found = self._in_memory(expanded.parts[kept].whole.name)
+                tensors = self._in_memory(expanded.parts[kept].whole.name)
             elif kept in expanded.fused.inlined:
                 inputs = expanded.fused.inlined[kept].inputs
-                found = frozenset().union(*(self._in_memory(value.name) for value in inputs))
+                tensors = frozenset().union(*(self._in_memory(value.name) for value in inputs))
             else:
-                found = frozenset({expanded.packs.of(kept) or kept})
-            self._known[name] = found
+                tensors = frozenset({expanded.packs.of(kept) or kept})
+            self._known[name] = tensors
         return self._known[name]

@@ -1,4 +1,4 @@
-"""What the scheduler hands to the bundle: kernels, places of tensors, the order of dispatches."""
+"""The scheduler's output for the bundle: kernels, places of tensors, the order of dispatches."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What one op of a kernel makes: why it is computed there and, if it is stored, why that."""
+    """The outputs of an op in a kernel: why they are computed there and, if stored, why that."""
 
     names: tuple[str, ...]
     here: str
@@ -242,7 +242,7 @@ class Schedule:
 
     @property
     def dispatches(self) -> tuple[Dispatch, ...]:
-        """Those of all entries; after them those of their guards, and those of `copies`."""
+        """The dispatches of all entries; after them those of guards, and those of `copies`."""
         entries = self.entries.values()
         own = (dispatch for entry in entries for dispatch in entry.dispatches)
         guards = (dispatch for entry in entries for dispatch in entry.guard)
@@ -250,7 +250,7 @@ class Schedule:
 
     @property
     def copied_bytes(self) -> int:
-        """What runtimes copy before a call that trains, so that a step with a NaN can be undone."""
+        """The bytes that runtimes copy before a training call, to undo a step with a NaN."""
         sizes = {buffer.name: buffer.words * WORD for buffer in self.buffers}
         copied = [
             {self.tensors[name].buffer for name in entry.written}

@@ -56,7 +56,7 @@ class Lowered:
         return words * WORD + self.schedule.copied_bytes
 
     @property
-    def fixed(self) -> int:
+    def fixed_bytes(self) -> int:
         """The bytes that rematerialisation does not save."""
         words = sum(b.words for b in self.schedule.buffers if b.role != "temp")
         return words * WORD + self.schedule.copied_bytes
@@ -69,9 +69,9 @@ def first_within(memory: int, attempts: Iterable[Lowered]) -> Lowered:
         if attempt.bytes <= memory:
             return attempt
         tried.append(attempt)
-        if attempt.fixed > memory:
+        if attempt.fixed_bytes > memory:
             break
-    raise _too_small(min(tried, key=lambda found: found.bytes), memory)
+    raise _too_small(min(tried, key=lambda lowered: lowered.bytes), memory)
 
 
 def _too_small(best: Lowered, memory: int) -> WgError:
@@ -83,8 +83,8 @@ def _too_small(best: Lowered, memory: int) -> WgError:
     fixed = ", ".join(f"{FIXED[name]} {_megabytes(n)}" for name, n in roles.items() if n)
     again = " even when activations are computed again" if best.remat_parts > 1 else ""
     needed, how = best.bytes, again
-    if best.fixed > memory:
-        needed, how = best.fixed, " without any activations"
+    if best.fixed_bytes > memory:
+        needed, how = best.fixed_bytes, " without any activations"
     return WgError(
         f"the model needs {_megabytes(needed)} of GPU memory{how}, more than the "
         f"{_megabytes(memory)} it may use ({fixed}); make the batch or the model smaller, "
@@ -115,7 +115,10 @@ def check_limits(program: Program, schedule: Schedule) -> None:
 
 
 def too_many_positions(error: IndexTooLarge, span: Span | None) -> WgError:
-    """Of elements that need not be stored, for example all that windows see of padded images."""
+    """The error for a kernel that would number too many elements.
+
+    These need not be stored: they may be all that windows see of padded images.
+    """
     diagnostics = Diagnostics()
     if span is not None:
         advice = "make the batch smaller, or the `pad`, `stride` and `dilation` of windows"
@@ -228,7 +231,7 @@ def check_raised(
         warning = diagnostics.warning("WG1002", text, shown.span, shown.label)
         for note in _others(large[1:]):
             warning.note(note)
-        warning.note(f"the bundle asks the device for {_required(schedule)}: {WHERE}")
+        warning.note(f"the bundle asks the device for {_required_limits(schedule)}: {WHERE}")
         warning.help("`--limits default` refuses models that do not run on every device")
 
 
@@ -236,15 +239,15 @@ def large_tensors(schedule: Schedule, program: Program) -> list[Large]:
     """The largest first; each once, where it is declared or else first used."""
     names = {place.bound: name for name, place in schedule.tensors.items()}
     declared = {**program.params, **program.state}
-    found: dict[Place, Large] = {}
+    by_place: dict[Place, Large] = {}
     for dispatch in schedule.dispatches:
         for place, shown in zip(dispatch.regions, dispatch.shows, strict=True):
             if place.bytes > MAX_BINDING:
                 name = names.get(place, shown.partition(" ")[0].rstrip(","))
                 span = declared[name].span if name in declared else None
                 label = DECLARED if span else FIRST
-                found.setdefault(place, Large(name, place.bytes, span or dispatch.span, label))
-    return sorted(found.values(), key=lambda item: -item.bytes)
+                by_place.setdefault(place, Large(name, place.bytes, span or dispatch.span, label))
+    return sorted(by_place.values(), key=lambda item: -item.bytes)
 
 
 def _refuse(text: str, others: list[Large], shown: Large) -> None:
@@ -265,7 +268,7 @@ def _others(large: list[Large]) -> list[str]:
     return [f"so are {names}" + (f" and {rest} more" if rest > 0 else "")]
 
 
-def _required(schedule: Schedule) -> str:
+def _required_limits(schedule: Schedule) -> str:
     binding = max(p.bytes for dispatch in schedule.dispatches for p in dispatch.regions)
     buffer = max(buffer.words * WORD for buffer in schedule.buffers)
     text = f"maxStorageBufferBindingSize = {binding:,}"

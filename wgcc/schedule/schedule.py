@@ -29,7 +29,7 @@ def schedule(program: Program, candidates: bool = False) -> Schedule:
     """
     plans, shared = plan_program(program, candidates)
     layout, copies = shared.layout, shared.kernels.copies
-    entries = _with_shared_access({name: _guarded(plan, layout) for name, plan in plans.items()})
+    entries = _with_shared_access({name: _add_guard(plan, layout) for name, plan in plans.items()})
     tensors = {name: layout.places[name] for name in (*program.params, *program.state)}
     constants = _constants(plans, layout)
     refresh = copies.refresh() if copies else ()
@@ -46,7 +46,7 @@ def _with_shared_access(entries: Mapping[str, EntrySchedule]) -> dict[str, Entry
     }
 
 
-def _guarded(plan: EntryPlan, layout: Layout) -> EntrySchedule:
+def _add_guard(plan: EntryPlan, layout: Layout) -> EntrySchedule:
     """The kernels of an entry, with the test for NaN if it trains."""
     entry = plan.dispatches
     assert entry is not None, "the last step writes kernels"
@@ -63,9 +63,9 @@ def _buffers(layout: Layout, entries: Mapping[str, EntrySchedule]) -> tuple[Buff
 
 def _constants(planned: dict[str, EntryPlan], layout: Layout) -> dict[str, tuple[Constant, Place]]:
     """The words of every distinct constant, by name, with its place."""
-    found: dict[str, tuple[Constant, Place]] = {}
+    constants: dict[str, tuple[Constant, Place]] = {}
     for entry in planned.values():
         for constant in (constant for graph in entry.graphs for constant in graph.constants):
             place = layout.places[constant_key(constant)]
-            found.setdefault(f"{CONSTANTS}/{place.offset}", (constant, place))
-    return found
+            constants.setdefault(f"{CONSTANTS}/{place.offset}", (constant, place))
+    return constants

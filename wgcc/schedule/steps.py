@@ -22,7 +22,7 @@ from wgcc.schedule.exchange import (
     check_separable,
     counters_in_the_way,
     gradients_of,
-    joined,
+    join_places,
     separate,
 )
 from wgcc.schedule.expand_loops import Accesses, Expanded, Made, Packs, expand_loops
@@ -83,7 +83,7 @@ def fuse_values(plan: EntryPlan, shared: Shared) -> EntryPlan:
 
 
 def delay_for_memory(plan: EntryPlan, shared: Shared) -> EntryPlan:
-    return replace(plan, fused=unfuse(plan.kernels, _fixed(plan.graph)))
+    return replace(plan, fused=unfuse(plan.kernels, _fixed_names(plan.graph)))
 
 
 def order_writes(plan: EntryPlan, shared: Shared) -> EntryPlan:
@@ -104,7 +104,7 @@ def set_counters_apart(plan: EntryPlan, shared: Shared) -> EntryPlan:
 
 
 def keep_old_values(plan: EntryPlan, shared: Shared) -> EntryPlan:
-    """What updates replace too early is copied before."""
+    """Values that updates replace too early are copied before."""
     if not plan.late:
         return plan
     graph, copies = keep_old(plan.graph, set(plan.late))
@@ -162,7 +162,7 @@ def find_live_ranges(plan: EntryPlan, shared: Shared) -> EntryPlan:
     """Values that another group than their own reads are kept; scalars among the scalars."""
     assert plan.expanded is not None
     accesses = Accesses(plan.expanded)
-    made = accesses.made()
+    made = accesses.first_writes()
     reads = accesses.reads(made)
     read = set().union(*(names for _, names in reads)) - plan.places.keys()
     kept = {name: made[name] for name in made if name in read}
@@ -292,16 +292,16 @@ def _run_until_stable(
     raise AssertionError(f"the groups of {plan.graph.name} do not become stable")
 
 
-def _fixed(graph: Graph) -> frozenset[str]:
-    """What has a place of its own: results, and what updates read and make."""
-    found = {value.name for value in graph.results}
+def _fixed_names(graph: Graph) -> frozenset[str]:
+    """Names of values with a place of their own: results, and what updates read and make."""
+    names = {value.name for value in graph.results}
     for node in graph.nodes:
         if is_update(node):
-            found.update(value.name for values in lists_of(node).values() for value in values)
-            found |= replaced_by(node).keys()
+            names.update(value.name for values in lists_of(node).values() for value in values)
+            names |= replaced_by(node).keys()
         if node.op == "flat":
-            found.update(value.name for value in (*node.inputs, *node.outputs))
-    return frozenset(found)
+            names.update(value.name for value in (*node.inputs, *node.outputs))
+    return frozenset(names)
 
 
 def _exchange(plan: EntryPlan) -> Exchange | None:
@@ -312,11 +312,11 @@ def _exchange(plan: EntryPlan) -> Exchange | None:
     first = _position(plan, plan.after_gradients[0])
     dispatch = sum(group.kind != FLAT for group in plan.order[:first])
     gradients = gradients_of(plan.graph, plan.places)
-    return Exchange(dispatch, joined(gradients.values()))
+    return Exchange(dispatch, join_places(gradients.values()))
 
 
 def _position(plan: EntryPlan, group: Group) -> int:
-    """Where a group is among the groups with loops; a loop is where its counter is set."""
+    """The position of a group in the expanded order; a loop is where its counter is set."""
     if group.kind != REPEAT:
         return plan.order.index(group)
     return next(x.first for x in plan.loops if x.loop.node is group.roots[0]) - 1
@@ -347,9 +347,9 @@ def _in_f16(expanded: Expanded, stored: Made) -> set[str]:
 
 
 def _gradients(plan: EntryPlan) -> dict[int, list[Place]]:
-    """What each dispatch writes into the arena of gradients; `flat` only reads a run of them."""
+    """The places of gradients that each dispatch writes; `flat` only reads a run of them."""
     gradients: dict[int, list[Place]] = {}
-    for i, value in _made(plan.order):
+    for i, value in _numbered_outputs(plan.order):
         place = plan.places.get(value.name)
         is_gradient = place is not None and holds_gradients(place.buffer)
         if place is not None and is_gradient and plan.order[i].kind != FLAT:
@@ -357,7 +357,7 @@ def _gradients(plan: EntryPlan) -> dict[int, list[Place]]:
     return gradients
 
 
-def _made(order: tuple[Group, ...]) -> Iterator[tuple[int, Value]]:
+def _numbered_outputs(order: tuple[Group, ...]) -> Iterator[tuple[int, Value]]:
     for i, group in enumerate(order):
         for root in group.roots:
             for value in root.outputs:

@@ -123,7 +123,7 @@ class KernelWriter:
             raise too_many_positions(error, span) from None
         label, flops = _label(group, planned), sum(_product_flops(root) for root in group.roots)
         shows = tuple(", then ".join(texts) for texts in code.shows)
-        made = tuple(_made(group, planned))
+        made = tuple(_explain_outputs(group, planned))
         return Dispatch(label, code.regions, code.launches, shows, code.twin, span, flops, made)
 
     def _context(self, group: Group, planned: EntryPlan) -> Context:
@@ -197,7 +197,7 @@ def _product_flops(node: Node) -> int:
     return 2 * node.output.type.size * node.inputs[0].shape[-1] if node.op == "matmul" else 0
 
 
-def _made(group: Group, planned: EntryPlan) -> Iterator[Made]:
+def _explain_outputs(group: Group, planned: EntryPlan) -> Iterator[Made]:
     for root in group.roots:
         here = group.why[root.outputs[0].name]
         stored = [value for value in root.outputs if planned.is_stored(value)]
@@ -210,7 +210,7 @@ def _made(group: Group, planned: EntryPlan) -> Iterator[Made]:
 
 
 def _label(group: Group, planned: EntryPlan) -> str:
-    """What a group computes, in the words of the source: the last thing it keeps."""
+    """Names a group in the words of the source: after the last value it stores."""
     if group.kind == "update":
         return group.roots[0].op
     stored = [v for root in group.roots for v in root.outputs if planned.is_stored(v)]

@@ -103,7 +103,7 @@ fn RESULT(own: u32) -> KIND {
 
 @dataclass(frozen=True, slots=True)
 class _Reduction:
-    """Of what `lanes` have stored in an array, to its first `end` elements.
+    """Reduces what `lanes` have stored in an array to its first `end` elements.
 
     `together` combines `a` and `b`, elements of type `kind`.
     """
@@ -139,8 +139,8 @@ def with_subgroups(module: Module, unrolled: Sequence[int] = UNROLLED) -> Module
 
 
 def _reductions(module: Module) -> list[_Reduction]:
-    """None, if one is beyond what the compiler writes."""
-    found: list[_Reduction] = []
+    """The reductions of a kernel; an empty list if one differs from what the compiler writes."""
+    reductions: list[_Reduction] = []
     for function in module.functions.values():
         for statement in statements_of(function.body):
             tree = _tree(statement)
@@ -154,9 +154,11 @@ def _reductions(module: Module) -> list[_Reduction]:
                     return []
                 kind = variable.kind.removeprefix(prefix).removesuffix(suffix)
                 sizes = _size(module, lanes), _size(module, end) or 1
-                found.append(_Reduction(array, kind, together, *sizes))
-    is_known = all(one.lanes in LANES for one in found) and "main" in module.functions
-    return found if is_known and len({one.array for one in found}) == len(found) else []
+                reductions.append(_Reduction(array, kind, together, *sizes))
+    is_known = all(one.lanes in LANES for one in reductions) and "main" in module.functions
+    return (
+        reductions if is_known and len({one.array for one in reductions}) == len(reductions) else []
+    )
 
 
 def _tree(statement: Statement) -> tuple[str, str, list[tuple[str, Expr]]] | None:
@@ -189,7 +191,7 @@ def _size(module: Module, name: str) -> int:
 
 
 def _without_trees(body: Body, results: dict[str, str]) -> Body:
-    """Without the loops over halves; elements of their arrays are what functions give."""
+    """Removes the loops over halves; calls of functions replace elements of their arrays."""
 
     def change(statement: Statement) -> Body:
         if _tree(statement) is not None:
@@ -248,7 +250,7 @@ def _shuffles(reduction: _Reduction) -> Iterator[Statement]:
 
 
 def _elements(reduction: _Reduction, at: int, half: int) -> Expr:
-    """What the elements of an invocation from number `at` on are together."""
+    """Combines the elements of an invocation, from number `at` on."""
     if half == reduction.lanes:
         return parse_expression(f"{reduction.array}[wg_member + {at}u]")
     sides = (_elements(reduction, place, 2 * half) for place in (at, at + half))

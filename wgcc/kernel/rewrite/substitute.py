@@ -79,7 +79,7 @@ def _statement(statement: Statement, holes: Holes) -> Statement:
 
 
 def _loop(loop: Loop, holes: Holes) -> Loop:
-    """What the head of a loop declares is seen in all of it."""
+    """The whole loop sees the variables that its head declares."""
     before = substitute_body(loop.before, holes)
     for statement in loop.before:
         if isinstance(statement, Let):

@@ -65,7 +65,7 @@ def is_counter(name: str) -> bool:
     return name.endswith(f".{_FIRST}")
 
 
-def unchanged(index: Index) -> Index:
+def identity(index: Index) -> Index:
     return index
 
 
@@ -95,7 +95,7 @@ class Bindings:
         self.touched: list[Touch] = []
 
     def load(
-        self, value: Value, position: Index, hoist: Hoisting = unchanged, named: bool = False
+        self, value: Value, position: Index, hoist: Hoisting = identity, named: bool = False
     ) -> Expr:
         """`hoist` may put an index in terms of what was computed before.
 
@@ -118,9 +118,9 @@ class Bindings:
         return _from_word(element, value.dtype, name == SCALARS)
 
     def vector(self, value: Value, position: Index) -> tuple[str, Index, int] | None:
-        """Where an element is in a region of vectors: name, number of the vector, component.
+        """Finds an element in a region of vectors: name, number of the vector, component.
 
-        None if that is not known before the kernel runs.
+        Gives None if its place is not known before the kernel runs.
         """
         value, position = self._in_whole(value, position)
         if self.region(value) not in self.vectors:
@@ -177,7 +177,7 @@ class Bindings:
         return variable(f"{self._bind(part.index, 'round')[0]}.{_FIRST}", part.rounds)
 
     def _in_whole(self, value: Value, position: Index) -> tuple[Value, Index]:
-        """Where an element of a part is in the tensor of all rounds."""
+        """The tensor of all rounds, and the position that an element of a part has in it."""
         while part := self._parts.get(value.name):
             position = self.round(part) * value.type.size + position
             value = part.whole
@@ -205,7 +205,7 @@ class Bindings:
     def regions(self) -> tuple[Place, ...]:
         return tuple(self._names)
 
-    def declared(self) -> tuple[Binding, ...]:
+    def declarations(self) -> tuple[Binding, ...]:
         return tuple(
             Binding(
                 name,
@@ -218,7 +218,7 @@ class Bindings:
         )
 
     def shows(self) -> tuple[tuple[str, ...], ...]:
-        """What each binding holds, one after the other, for the header comment."""
+        """The header comment's texts: for each binding, the values it holds."""
         return tuple(tuple(self._shown[region]) for region in self._names)
 
     def _bind(self, value: Value, stem: str) -> tuple[str, int]:

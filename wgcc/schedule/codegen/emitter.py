@@ -28,7 +28,7 @@ from wgcc.kernel.tree import (
 )
 from wgcc.ops import OPS
 from wgcc.ops.registry import Indirect, Join, Pointwise, Source, View
-from wgcc.schedule.codegen.bindings import Bindings, Hoisting, unchanged
+from wgcc.schedule.codegen.bindings import Bindings, Hoisting, identity
 from wgcc.schedule.codegen.terms import clamp_index, expr_of, is_number, number, wgsl_type, zero
 
 
@@ -60,8 +60,8 @@ class Emitter:
         self.outer = Scope()
         self.inner: Scope | None = None
         self.inner_variables: frozenset[Variable] = frozenset()
-        self.hoist: Hoisting = unchanged
-        self.loaded: Callable[[Index, Expr, str], Expr | None] = nothing_hoisted
+        self.hoist: Hoisting = identity
+        self.hoist_load: Callable[[Index, Expr, str], Expr | None] = nothing_hoisted
         self.shares = False
         self._producers = producers
         self._counts: dict[str, int] = {}
@@ -147,13 +147,13 @@ class Emitter:
         vector = self.bindings.vector(value, index)
         if vector is not None:
             bound, place, component = vector
-            four = self.loaded(index, self._four(value, bound, expr_of(place)), "vec4<f32>")
+            four = self.hoist_load(index, self._four(value, bound, expr_of(place)), "vec4<f32>")
             if four is None:
                 load = self._four(value, bound, expr_of(self.hoist(place)))
                 four = self.let("four", load, coordinates)
             return Member(four, COMPONENTS[component])
         if wgsl_type(value.dtype) == "f32":
-            hoisted = self.loaded(index, self.bindings.load(value, index), "f32")
+            hoisted = self.hoist_load(index, self.bindings.load(value, index), "f32")
             if hoisted is not None:
                 return hoisted
         return self.let("x", self.bindings.load(value, index, self.hoist), coordinates)
@@ -314,7 +314,9 @@ class Emitter:
     def _safe(self, index: Index, extent: int, inside: Expr, coordinates: Coordinates) -> Index:
         if index.low >= 0 and index.high < extent:
             return index
-        return self._named(self._first_unless(inside, index, coordinates), extent, coordinates)
+        return self._runtime_index(
+            self._first_unless(inside, index, coordinates), extent, coordinates
+        )
 
     def _indirect(self, node: Node, coordinates: Coordinates) -> Expr:
         lower = OPS[node.op].lower
@@ -323,10 +325,10 @@ class Emitter:
         place = indices(lower.at(node, coordinates))
         limit = lower.limit(node)
         row = self.let("row", clamp_index(self.at(places, place), limit, places.dtype), place)
-        index = self._named(row, limit + 1, place)
+        index = self._runtime_index(row, limit + 1, place)
         return self.at(table, indices(lower.index(node, coordinates, index)))
 
-    def _named(self, name: Name, extent: int, coordinates: Coordinates) -> Index:
+    def _runtime_index(self, name: Name, extent: int, coordinates: Coordinates) -> Index:
         """A run-time index; it varies with the inner loop if what it was made from does."""
         index = variable(name.name, extent)
         if self._scope(coordinates) is not self.outer and extent > 1:

@@ -1,1 +1,1 @@
-"""Which values are materialised, and which of them share a kernel."""
+"""Fusion decides which values are materialised, and which of them share a kernel."""

@@ -127,7 +127,7 @@ class _Fuser:
         needs = {self.owner[name].number for name in touched if name in self.owner}
         refused = FIRST
         for group in self._candidates(node, needs):
-            space, answer = self._asked(node, group, needs)
+            space, answer = self._try_merge(node, group, needs)
             if space is not None:
                 group.space = space
                 self._join(node, group, needs - {group.number}, answer.reason)
@@ -137,8 +137,8 @@ class _Fuser:
                 refused = f"{FIRST}, not that of {other}: {answer.reason}"
         self._join(node, self._new_group(node), needs, refused)
 
-    def _asked(self, node: Node, group: Group, needs: set[int]) -> tuple[Space | None, Answer]:
-        """What a kernel of both loops over, or None where there should be none; and why."""
+    def _try_merge(self, node: Node, group: Group, needs: set[int]) -> tuple[Space | None, Answer]:
+        """The space that a kernel of both loops over, or None if they stay apart; and why."""
         if (node.outputs[0].name in self.apart) != bool(group.names & self.apart):
             return None, APART
         space = common_space(group, node, self.inlined)
@@ -179,15 +179,15 @@ class _Fuser:
         yield from self._joined_with(node, needs)
         rows = space_by_rows(node)
         if rows is not None:
-            found = self.related.groups(rows, self._large_reads(node, rows), with_full=False)
-            yield from (self.groups[n] for n in falling(found & ~self.precedence.of(needs)))
+            matches = self.related.groups(rows, self._large_reads(node, rows), with_full=False)
+            yield from (self.groups[n] for n in falling(matches & ~self.precedence.of(needs)))
         # Each dispatch of a loop is run many times.
         is_sought = space.outer == 1 or space.reduces() or bool(self.bound.uniforms)
         waits = is_sought and (space.size <= SMALL or self.merge.is_last_step(node))
         shared = None if waits else self._large_reads(node, space)
         with_full = node.output.name not in self.bound.alone
-        found = self.related.groups(space, shared, with_full)
-        yield from (self.groups[n] for n in falling(found & ~self.precedence.of(needs)))
+        matches = self.related.groups(space, shared, with_full)
+        yield from (self.groups[n] for n in falling(matches & ~self.precedence.of(needs)))
 
     def _joined_with(self, node: Node, needs: set[int]) -> Iterator[Group]:
         """Groups whose results are joined with those of the node: they are wanted together."""
@@ -201,9 +201,9 @@ class _Fuser:
         yield from (self.groups[number] for number in sorted(numbers, reverse=True))
 
     def _large_reads(self, node: Node, space: Space) -> list[str]:
-        """What it reads that is as large as what it loops over.
+        """The values it reads that are as large as the space it loops over.
 
-        Groups that share none of it would only wait for each other, which costs memory.
+        Groups that share none of them would only wait for each other, which costs memory.
         """
         touched = self.merge.touched(node)
         return [name for name in touched if self.flow.size(name) >= space.size]

@@ -29,9 +29,9 @@ FLAT = "flat"
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What kernels bind: `alone` take a binding each, `uniforms` none of the storage buffers.
+    """Says how kernels bind values: `alone` take a binding each, `uniforms` no storage buffer.
 
-    `packs` maps values to what is bound for several of them.
+    `packs` maps values to the pack that is bound for several of them.
     """
 
     alone: Set[str] = frozenset()
@@ -95,10 +95,10 @@ class Precedence:
 
     def of(self, groups: Iterable[int]) -> int:
         """These groups and all they need, as bits."""
-        found = 0
+        bits = 0
         for group in groups:
-            found |= self._before.get(group, 0) | 1 << group
-        return found
+            bits |= self._before.get(group, 0) | 1 << group
+        return bits
 
     def needs(self, group: int, other: int) -> bool:
         """Must `other` run before `group`? A group counts as needing itself."""
@@ -168,12 +168,15 @@ class Candidates:
         self._full = self._full | bit if is_full else self._full & ~bit
 
     def groups(self, space: Space, sharing: Iterable[str] | None, with_full: bool) -> int:
-        """Those that loop over a space and read one of `sharing`; None: whatever they read."""
+        """The groups, as bits, that loop over a space and read one of `sharing`.
+
+        If `sharing` is None, it does not matter what they read.
+        """
         kind = _kind(space)
-        found = self._looping.get(kind, 0)
+        matches = self._looping.get(kind, 0)
         if sharing is not None and kind != _ONE_RESULT:
-            found &= reduce(or_, (self._reading.get(name, 0) for name in sharing), 0)
-        return found if with_full else found & ~self._full
+            matches &= reduce(or_, (self._reading.get(name, 0) for name in sharing), 0)
+        return matches if with_full else matches & ~self._full
 
 
 def falling(bits: int) -> Iterator[int]:

@@ -67,7 +67,7 @@ def choose_materialised(flow: Flow, bound: Bound, compared: set[str]) -> dict[st
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """What it takes to compute an element from values in memory.
+    """The cost of computing an element from values in memory.
 
     `lone` are leaves of one element that take a binding all the same, `shared` says whether there
     are others, which share one. `effort` is the arithmetic, in cheap operations, `views` are the
@@ -173,8 +173,10 @@ class _Choice:
         return loads_as_much and tree.effort * readers <= OPS_PER_BYTE * WORD
 
     def has_several_readers(self) -> bool:
-        """Or one that reads elements more than once? Parts of it do not count, unless a product
-        can make the whole."""
+        """Has it several readers, or one that reads elements more than once?
+
+        Parts of it do not count, unless a product can make the whole.
+        """
         ends = self._value.name in self._chooser.ends_of_products
         if ends and len(self._readers) > 1:
             return True
@@ -190,8 +192,8 @@ class _Choice:
 
     @cached_property
     def _readers(self) -> list[Node]:
-        found = self._flow.readers(self._value, self._chooser.passes_on)
-        return list({id(node): node for node in found}.values())
+        readers = self._flow.readers(self._value, self._chooser.passes_on)
+        return list({id(node): node for node in readers}.values())
 
     @property
     def _tree(self) -> Tree:
@@ -227,7 +229,7 @@ class _Choice:
         return all(node.op == "matmul" for node in readers)
 
     def _direct_readers(self, value: Value) -> Iterator[Node]:
-        """What reads this value itself or a view of it."""
+        """The nodes that read this value itself or a view of it."""
         return self._flow.readers(value, lambda node: isinstance(lowering(node), View))
 
 
@@ -302,7 +304,7 @@ class _Chooser:
             before = self._cuts
             for node in self.flow.graph.nodes:
                 if computes_by_element(node) or moves(node):
-                    self.trees[node.output.name] = self._combined(node)
+                    self.trees[node.output.name] = self._combine(node)
                 if not is_update(node) and any(map(self._is_stored, node.outputs)):
                     self._cut(node, partial(self._exceeds_bindings, node))
 
@@ -318,40 +320,40 @@ class _Chooser:
 
     def _cut(self, node: Node, is_large: Callable[[Tree], bool]) -> Tree:
         """Store the largest of what a node is computed from, until the rest is not large."""
-        tree = self._combined(node)
+        tree = self._combine(node)
         while is_large(tree):
             candidates = [
-                found
+                candidate
                 for operand in node.inputs
-                for found in (*self._computed(operand), *self._joined(operand))
+                for candidate in (*self._storable(operand), *self._storable_joins(operand))
             ]
             if not candidates:
                 break
             largest = max(candidates, key=lambda v: (self.trees[v.name].bindings, v.name))
             self._reasons[largest.name] = CUT
             self._cuts += 1
-            tree = self._combined(node)
+            tree = self._combine(node)
         return tree
 
-    def _computed(self, value: Value) -> list[Value]:
-        """What could be stored instead of computed here: not views, but what they look at."""
+    def _storable(self, value: Value) -> list[Value]:
+        """Values that could be stored instead of computed here; of views, those behind them."""
         if self._is_stored(value):
             return []
         node = self.flow.producers[value.name]
         if moves(node):
-            return [found for operand in node.inputs for found in self._computed(operand)]
+            return [candidate for operand in node.inputs for candidate in self._storable(operand)]
         return [] if isinstance(lowering(node), Source) else [value]
 
-    def _joined(self, value: Value) -> list[Value]:
-        """What is joined of several values and could be stored, if that saves bindings."""
+    def _storable_joins(self, value: Value) -> list[Value]:
+        """The join behind `value`, if there is one and storing it saves bindings."""
         if self._is_stored(value):
             return []
         node = self.flow.producers[value.name]
         if isinstance(lowering(node), Join):
             return [value] if self.tree(value).bindings > 1 else []
-        return self._joined(node.inputs[0]) if moves(node) else []
+        return self._storable_joins(node.inputs[0]) if moves(node) else []
 
-    def _combined(self, node: Node) -> Tree:
+    def _combine(self, node: Node) -> Tree:
         parts = [self.tree(value) for value in node.inputs]
         own = 0 if moves(node) else 1
         lower = lowering(node)
@@ -376,7 +378,7 @@ class _Chooser:
             return Tree(name if large else frozenset(), lone, 0, True, shared=not (large or lone))
         node = self.flow.producers[value.name]
         if moves(node):  # an input may have been materialised since
-            return self._combined(node)
+            return self._combine(node)
         return self.trees[value.name]
 
     def _ends_product(self, node: Node) -> bool:

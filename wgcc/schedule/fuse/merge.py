@@ -129,7 +129,7 @@ class Merge:
             return ROUNDED_ONCE
         if self.bindings([*group.roots, node]) > MAX_BINDINGS:
             return TOO_MANY_BINDINGS
-        aligned = self._aligned if group.kind == "loop" else self._aligned_product
+        aligned = self._is_aligned if group.kind == "loop" else self._is_product_aligned
         return LEGAL if aligned(group, node, space) else OTHER_THREADS
 
     def bindings(self, roots: list[Node]) -> int:
@@ -153,7 +153,7 @@ class Merge:
                     readers.setdefault(name, set()).add(node.outputs[0].name)
         return readers
 
-    def _aligned(self, group: Group, node: Node, space: Space) -> bool:
+    def _is_aligned(self, group: Group, node: Node, space: Space) -> bool:
         """Does every root read the others only at the element at hand?
 
         Those of the group do as long as the space stays what it is, and none of them reads `node`.
@@ -171,7 +171,7 @@ class Merge:
             if name in names or name in apart
         )
 
-    def _aligned_product(self, group: Group, node: Node, space: Space) -> bool:
+    def _is_product_aligned(self, group: Group, node: Node, space: Space) -> bool:
         product = group.roots[0].output
         if column_part(node, product, self._inlined) is not None:
             return True
@@ -216,10 +216,10 @@ class Merge:
     def _safe(
         self, value: Value, coordinates: Coordinates, again: Set[str]
     ) -> tuple[Value, Coordinates]:
-        """Where a kernel reads an element that may not exist.
+        """Replaces coordinates of an element that may not exist by those the kernel reads.
 
-        What it computes there, it computes for the first element instead (`Emitter._piece`): the
-        place is found at run time and is no longer that of the element at hand.
+        For such an element it computes the first one instead (`Emitter._piece`): the place is
+        known at run time only and is no longer that of the element at hand.
         """
         if all(c.low >= 0 and c.high < n for c, n in zip(coordinates, value.shape, strict=True)):
             return value, coordinates
@@ -254,7 +254,7 @@ def _is_whole_view(node: Node) -> bool:
 
 
 def common_space(group: Group, node: Node, inlined: Mapping[str, Node]) -> Space | Answer:
-    """What one kernel of both would loop over, or why there is no such thing."""
+    """The space that one kernel of both would loop over, or why there is none."""
     own, held = own_space(node), group.space
     if group.kind not in ("loop", "matmul") or held is None:
         return OTHER_FAMILY

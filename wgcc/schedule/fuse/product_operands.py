@@ -52,7 +52,7 @@ def rows_of(node: Node, space: Space) -> int:
 
 
 def space_by_rows(node: Node) -> Space | None:
-    """What a kernel loops over that has rows of which a node adds up some at a time."""
+    """The space of a kernel over the rows that a node adds up, some at a time."""
     runs = own_space(node).runs
     if len(runs) != 3:
         return None
@@ -129,7 +129,7 @@ def _column_sum(flow: Flow, materialised: set[str], node: Node) -> tuple[Leaf, i
 
 
 def _leaf(flow: Flow, materialised: set[str], value: Value, at: Coordinates) -> Leaf:
-    """What a value shows at some coordinates, seen through plain views."""
+    """The value behind plain views, and the coordinates there of an element at `at`."""
     while True:
         node = flow.producers.get(value.name)
         lower = lowering(node) if node is not None and value.name not in materialised else None
@@ -143,7 +143,7 @@ def loads_often(node: Node) -> bool:
 
 
 def joined_operands(flow: Flow) -> set[str]:
-    """Those none of whose parts is in memory anyway.
+    """The joined operands none of whose parts is in memory anyway.
 
     Where one is, storing it once more would move its bytes for nothing: products then load each
     element from the part it is in.
@@ -168,13 +168,13 @@ def joined_operands(flow: Flow) -> set[str]:
 
 
 def _follow_products(flow: Flow) -> set[str]:
-    """What the kernel of a product can compute of its results, and store beside them."""
-    found: set[str] = set()
+    """Names of products and of values that their kernels can compute from them and store."""
+    names: set[str] = set()
     for node in flow.graph.nodes:
         if node.op == "matmul":
-            found.add(node.output.name)
+            names.add(node.output.name)
         elif keeps_order(node) or isinstance(lowering(node), Pointwise):
             size = node.output.type.size
-            if any(v.name in found and v.type.size == size for v in node.inputs):
-                found.add(node.output.name)
-    return found
+            if any(v.name in names and v.type.size == size for v in node.inputs):
+                names.add(node.output.name)
+    return names

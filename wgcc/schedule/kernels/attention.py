@@ -55,24 +55,24 @@ def attention_code(group: Group, context: Context) -> GroupCode:
     flags = {"moving": offset is not None, "masked": mask is not None, "kept": kept}
 
     def elements() -> AttentionAccess:
-        found = AttentionAccess(context)
-        found.stores("put_y", y)
-        found.reads("y", y)
-        return rest(found)
+        access = AttentionAccess(context)
+        access.stores("put_y", y)
+        access.reads("y", y)
+        return rest(access)
 
     def fours(vectors: Set[Place]) -> AttentionAccess:
-        found = AttentionAccess(context, vectors)
-        found.stores_vec4("put_y", y, sizes.width)
-        return rest(found, vec4=True)
+        access = AttentionAccess(context, vectors)
+        access.stores_vec4("put_y", y, sizes.width)
+        return rest(access, vec4=True)
 
-    def rest(found: AttentionAccess, vec4: bool = False) -> AttentionAccess:
+    def rest(access: AttentionAccess, vec4: bool = False) -> AttentionAccess:
         if kept:
-            found.stores("put_rows", rows)
-            found.emitter.functions["log"] = None
+            access.stores("put_rows", rows)
+            access.emitter.functions["log"] = None
         for name, value in (("query", q), ("key", k), ("value", v)):
-            (found.reads_vec4 if vec4 else found.reads)(name, value)
-        found.sees(node, extras, sizes, "key")
-        return found
+            (access.reads_vec4 if vec4 else access.reads)(name, value)
+        access.sees(node, extras, sizes, "key")
+        return access
 
     keys = sizes.keys_seen(node.attrs["window"])
     loop = TileLoop(sizes.tall, keys, (sizes.inner_4,), (sizes.width_4,), joins=True)
@@ -83,8 +83,8 @@ def attention_code(group: Group, context: Context) -> GroupCode:
     elif sizes.rows == 1:
         gpu = launch_one_row(with_vectors(fours), sizes, keys, flags)
     else:
-        found = with_vectors(fours)
-        gpu = launch_tiles("attention_tiles", found, sizes, loop, shape, flags, (ROW_TILE,))
+        access = with_vectors(fours)
+        gpu = launch_tiles("attention_tiles", access, sizes, loop, shape, flags, (ROW_TILE,))
     return context.code(gpu, twin)
 
 
@@ -131,7 +131,11 @@ def launch_blocks(
 
 @dataclass(frozen=True, slots=True)
 class Panels:
-    """What a row of the twin's form is, and what it is multiplied with, by names of constants."""
+    """Sizes of the twin's form, by names of constants.
+
+    For each of `rows` it computes products with all `columns`, one for each of `depths`, and from
+    those a result for each of `widths`.
+    """
 
     rows: str
     columns: str
@@ -149,7 +153,7 @@ PANELS = {
 def launch_panels(
     family: str, access: AttentionAccess, sizes: AttentionSizes, flags: Mapping[str, bool]
 ) -> Launch:
-    """For the twin, which packs rows and keys into panels of its own."""
+    """The launch for the twin, which packs rows and keys into panels of its own."""
     return access.context.launch(
         f"twin_{family}",
         access.emitter,
@@ -197,29 +201,29 @@ def _code(
     flags = {"moving": offset is not None, "masked": mask is not None, "makes_stats": bool(made)}
 
     def elements() -> AttentionAccess:
-        found = AttentionAccess(context)
-        found.stores(f"put_{result}", gradient)
-        found.reads(result, gradient)
-        return rest(found)
+        access = AttentionAccess(context)
+        access.stores(f"put_{result}", gradient)
+        access.reads(result, gradient)
+        return rest(access)
 
     def fours(vectors: Set[Place]) -> AttentionAccess:
-        found = AttentionAccess(context, vectors)
+        access = AttentionAccess(context, vectors)
         if along == "key":
-            found.stores_vec4("put_dq", gradient, sizes.inner)
+            access.stores_vec4("put_dq", gradient, sizes.inner)
         else:
-            found.stores_vec4("put_dk", gradient, sizes.inner)
-            found.stores_vec4("put_dv", gradient, sizes.width, start=sizes.inner)
-        return rest(found, vec4=True)
+            access.stores_vec4("put_dk", gradient, sizes.inner)
+            access.stores_vec4("put_dv", gradient, sizes.width, start=sizes.inner)
+        return rest(access, vec4=True)
 
-    def rest(found: AttentionAccess, vec4: bool = False) -> AttentionAccess:
+    def rest(access: AttentionAccess, vec4: bool = False) -> AttentionAccess:
         for name, value in (("query", q), ("key", k), ("value", v), ("dy", dy)):
-            (found.reads_vec4 if vec4 else found.reads)(name, value)
+            (access.reads_vec4 if vec4 else access.reads)(name, value)
         if made:
-            _make_stats(found, (others[0], others[1], made[0]), vec4)
+            _make_stats(access, (others[0], others[1], made[0]), vec4)
         else:
-            found.reads("stats", others[0])
-        found.sees(node, extras, sizes, along)
-        return found
+            access.reads("stats", others[0])
+        access.sees(node, extras, sizes, along)
+        return access
 
     twin = launch_panels(template, elements(), sizes, flags)
     kept = {
@@ -233,8 +237,8 @@ def _code(
         memory = () if along == "key" else (STATS_TILE,)
         if made and context.halves:
             memory = (ROW_TILE,)
-        found = with_vectors(fours)
-        gpu = launch_tiles(f"{template}_tiles", found, sizes, loop, shape, flags, memory)
+        access = with_vectors(fours)
+        gpu = launch_tiles(f"{template}_tiles", access, sizes, loop, shape, flags, memory)
     return context.code(gpu, twin)
 
 
@@ -257,12 +261,12 @@ def _stats(node: Node, context: Context) -> Launch:
     batch, heads, rows, width = y.shape
 
     def fours(vectors: Set[Place]) -> AttentionAccess:
-        found = AttentionAccess(context, vectors)
-        found.reads_vec4("y", y)
-        found.reads_vec4("dy", dy)
-        found.reads("kept", kept)
-        found.stores("put_stats", node.output)
-        return found
+        access = AttentionAccess(context, vectors)
+        access.reads_vec4("y", y)
+        access.reads_vec4("dy", dy)
+        access.reads("kept", kept)
+        access.stores("put_stats", node.output)
+        return access
 
     access = with_vectors(fours)
     each = WORKGROUP // STATS_LANES

@@ -202,7 +202,7 @@ class AttentionAccess:
         return tuple(variable(n, extent) for n, extent in zip(names, value.shape, strict=True))
 
     def _fourth(self, value: Value, component: int, size: int, start: int = 0) -> Coordinates:
-        """Where a component of vector `c` of a row is."""
+        """The coordinates of a component of vector `c` of a row."""
         column = variable("c", ceil_div(size, VECTOR)) * VECTOR + component + start
         return (*self._coordinates(value)[:-1], column)
 

@@ -119,7 +119,7 @@ def _rounds(count: float, times: int) -> int:
 
 
 def _outer(count: int) -> int:
-    """Of a loop that is not written if there is one iteration."""
+    """The iterations that a loop adds; with one iteration no loop is written."""
     return 0 if count == 1 else count + 1
 
 
@@ -152,8 +152,8 @@ def tile_shape(sizes: AttentionSizes, kept: Kept) -> Shape | None:
     """As few threads side by side as registers allow; None if heads are too large for tiles."""
     shapes = [Shape(across, sizes.inner_4, sizes.width_4) for across in ACROSS]
     fits = (shape for shape in shapes if kept.registers(shape) <= REGISTERS)
-    found = next(fits, shapes[-1])
-    return found if kept.columns(found) <= MOST_COLUMNS else None
+    best = next(fits, shapes[-1])
+    return best if kept.columns(best) <= MOST_COLUMNS else None
 
 
 def launch_tiles(
@@ -219,7 +219,7 @@ ROW_AREAS = (
 def launch_one_row(
     access: AttentionAccess, sizes: AttentionSizes, keys: int, flags: Mapping[str, bool]
 ) -> Launch:
-    """For decoding: a workgroup for each row, whose threads share the keys."""
+    """The launch for decoding: a workgroup for each row, whose threads share the keys."""
     threads = next((n for most, n in ONE_ROW.items() if keys <= most), MOST_THREADS)
     shared = (*ROW_AREAS, *_offset(flags["moving"]))
     shape = _one_row(sizes, threads, shared)

@@ -98,7 +98,7 @@ class Context:
         bindings = emitter.bindings
         if not self.order:
             self.order, self.shown = bindings.regions(), bindings.shows()
-        declared = dict(zip(bindings.regions(), bindings.declared(), strict=True))
+        declared = dict(zip(bindings.regions(), bindings.declarations(), strict=True))
         assert set(declared) == set(self.order), "launches of one group must touch the same memory"
         body = page(page_name, {**constants, **(values or {})}, holes)
         body = variant(body) if variant else body

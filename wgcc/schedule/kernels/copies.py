@@ -96,7 +96,7 @@ class Copies:
         return Place(buffer, own.offset, count, half=True, pack=bound)
 
     def spans(self, names: Iterable[str] | None = None) -> list[Span]:
-        """What has to be copied after these parameters were written: one span of each buffer."""
+        """The spans to copy after these parameters were written, one of each buffer."""
         wanted = self.masters.keys() if names is None else self.masters.keys() & set(names)
         buffers: dict[str, list[Place]] = {}
         for name in sorted(wanted):
@@ -104,9 +104,9 @@ class Copies:
         return [Span.of(places) for places in buffers.values()]
 
     def span_in(self, names: Sequence[str]) -> Span | None:
-        """What the update of these parameters, which are side by side, has to copy."""
-        found = self.spans(names)
-        return found[0] if found else None
+        """The span that the update of these parameters, which are side by side, has to copy."""
+        spans = self.spans(names)
+        return spans[0] if spans else None
 
     def refresh(self, names: Iterable[str] | None = None) -> tuple[Dispatch, ...]:
         return tuple(_dispatch(span) for span in self.spans(names))

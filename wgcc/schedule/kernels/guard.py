@@ -55,17 +55,17 @@ class _Run:
         return min(MOST_GROUPS, ceil_div(self.end - self.start, WORDS_PER_GROUP))
 
     @property
-    def skipped(self) -> int:
+    def words_before(self) -> int:
         """Words before the run, because a binding starts on a boundary."""
         return self.start % ALIGNMENT
 
     @property
     def region(self) -> Place:
-        first = self.start - self.skipped
+        first = self.start - self.words_before
         return Place(self.buffer, first, self.end - first)
 
     @property
-    def shown(self) -> str:
+    def label(self) -> str:
         return self.names[0] if len(self.names) == 1 else f"{self.names[0]} to {self.names[-1]}"
 
 
@@ -98,7 +98,7 @@ def _dispatch(runs: Sequence[_Run]) -> Dispatch:
     groups = max(run.groups for run in runs)
     regions = [run.region for run in runs]
     constants = {"RANGES": len(runs), "STRIDE": groups * WORKGROUP, "WORKGROUP": WORKGROUP}
-    constants |= {f"FIRST_{i}": run.skipped for i, run in enumerate(runs)}
+    constants |= {f"FIRST_{i}": run.words_before for i, run in enumerate(runs)}
     constants |= {f"COUNT_{i}": region.count for i, region in enumerate(regions)}
     ranges = [
         Binding(f"x{i}", "u32", region.count, written=False) for i, region in enumerate(regions)
@@ -117,6 +117,6 @@ def _dispatch(runs: Sequence[_Run]) -> Dispatch:
         "finite",
         (*regions, FLAG),
         {"gpu": Launch(kernel, (groups, 1, 1))},
-        (*(run.shown for run in runs), "1 if a word is NaN or infinite"),
+        (*(run.label for run in runs), "1 if a word is NaN or infinite"),
         replace(kernel, constants=tuple(twin.items()), body=page("twin_finite", twin)),
     )

@@ -64,8 +64,8 @@ def _sectors(space: Space, touched: Sequence[Touch], width: int) -> float:
         for lane in range(SUBGROUP)
         if start + lane % width < space.outer and lane // width < space.inner
     ]
-    found = 0
+    sectors = 0
     for touch in touched:
         elements = SECTOR // BYTES.get(touch.element, WORD)
-        found += len({touch.position.value(place) // elements for place in places})
-    return found / len(places)
+        sectors += len({touch.position.value(place) // elements for place in places})
+    return sectors / len(places)

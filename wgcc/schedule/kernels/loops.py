@@ -176,7 +176,7 @@ class _Writer:
             self.emitter.define(reduction.value, self._at(reduction.value), Name(reduction.name))
 
     def _add_to_column(self, node: Node) -> Statement:
-        """In workgroup memory; the twin does it in the place of the sum."""
+        """Adds to a column in workgroup memory; the twin adds in the place of the sum."""
         operand, value = node.inputs[0], node.output
         element = self.emitter.at(operand, coordinates_of(self.space.position(), operand.shape))
         if self.shape:
@@ -259,7 +259,7 @@ class _Writer:
         )
 
     def _only_once(self, stores: Body) -> Body:
-        """What is stored once per result is stored by the first lane of it."""
+        """The first lane of a result stores whatever is stored once per result."""
         if not self.shape or not stores:
             return stores
         condition: Expr | None = expression("lane == 0u")

@@ -60,7 +60,7 @@ def _width(group: Group, context: Context) -> int:
 
 
 def _panels(group: Group, context: Context) -> Launch:
-    """For the twin, which packs both operands into panels of its own."""
+    """The launch for the twin, which packs both operands into panels of its own."""
     sizes = _sizes(group)
     forms = Forms(*_operands(group), is_vector=False, vectors=frozenset())
     functions, used, _ = _functions(group, context, forms, hoisted=False)
@@ -111,20 +111,20 @@ def _tiles(group: Group, context: Context, tile: Tile) -> Launch:
         },
         workgroup=(tile.across, tile.down, tile.slices),
         grid=grid,
-        shared=_shared(group, forms, tile, halves),
+        shared=_workgroup_variables(group, forms, tile, halves),
     )
 
 
-def _shared(
+def _workgroup_variables(
     group: Group, forms: Forms, tile: Tile, halves: dict[str, bool]
 ) -> tuple[WorkgroupVariable, ...]:
-    """Both tiles, and what slices have to add."""
-    found = [_shared_tile(operand, forms.width(operand), halves) for operand in forms.operands]
+    """Both tiles, and the partial results that slices have to add."""
+    variables = [_shared_tile(operand, forms.width(operand), halves) for operand in forms.operands]
     if tile.slices > 1:
-        found.append(WorkgroupVariable("added", "f32", ("SLICES", "SLICE_STRIDE")))
+        variables.append(WorkgroupVariable("added", "f32", ("SLICES", "SLICE_STRIDE")))
         if _bias_gradient(group) is not None:
-            found.append(WorkgroupVariable("added_sums", "f32", ("SLICES", "COLS_TILE")))
-    return tuple(found)
+            variables.append(WorkgroupVariable("added_sums", "f32", ("SLICES", "COLS_TILE")))
+    return tuple(variables)
 
 
 def _shared_tile(operand: Operand, width: int, halves: dict[str, bool]) -> WorkgroupVariable:
@@ -161,7 +161,7 @@ class Forms:
         return VECTOR if operand.name in self.wide else 1
 
     def strides(self, tile: Tile) -> dict[str, int]:
-        """From one row of each operand's tile to the next."""
+        """The distance between rows of each operand's tile, as constants."""
         sides = ((self.left, tile.rows), (self.right, tile.cols))
         return {
             f"{operand.name.upper()}_STRIDE": _stride(operand, size, self.width(operand), tile.tk)
@@ -170,7 +170,7 @@ class Forms:
 
 
 def _stride(operand: Operand, size: int, width: int, depth: int) -> int:
-    """From one row of a tile to the next: padded so that no lanes wait for the same bank."""
+    """The distance between rows of a tile, padded so that no lanes wait for the same bank."""
     if operand.fast != INNER:
         return size // width
     if width == VECTOR:
@@ -345,7 +345,7 @@ def _part_of(root: Node, group: Group, context: Context) -> ColumnPart | None:
 def _result(
     group: Group, context: Context, emitter: Emitter, component: int | None
 ) -> list[tuple[Node, Index, Expr]]:
-    """What is stored, where, and as what; `component` is that of a vector of results."""
+    """The stores of the group: root, position, element. `component`: of a vector of results."""
     product = group.roots[0].output
     position, element = product_position(product), member("product")
     if component is not None:
@@ -355,11 +355,11 @@ def _result(
         element = member(f"product.{COMPONENTS[component]}")
     element = emitter.rounded_to_f16(element) if product.dtype == F16 else element
     emitter.define(product, coordinates_of(position, product.shape), element)
-    found = []
+    stores = []
     for root in _steps(group):
         value, part = root.output, _part_of(root, group, context)
         at = coordinates_of(position, product.shape if part else value.shape)
         at = (*at[:-1], at[-1] - part.start) if part else at
         if context.is_stored(value):
-            found.append((root, linear(at, value.shape), emitter.at(value, at)))
-    return found
+            stores.append((root, linear(at, value.shape), emitter.at(value, at)))
+    return stores

@@ -26,7 +26,7 @@ from wgcc.kernel.build import member
 from wgcc.kernel.tree import Call, Declaration, Expr, FunctionDef, Member, Return, Struct
 from wgcc.passes.dataflow import moves
 from wgcc.passes.lay_out import may_be_copied
-from wgcc.schedule.codegen.bindings import VECTOR, Parts, Touch, unchanged
+from wgcc.schedule.codegen.bindings import VECTOR, Parts, Touch, identity
 from wgcc.schedule.codegen.emitter import COMPONENTS, Emitter, Scope, nothing_hoisted
 from wgcc.schedule.codegen.terms import expr_of
 from wgcc.schedule.fuse.group import Group
@@ -63,7 +63,7 @@ class Operand:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """What the loading function takes: numbers of elements or, along one axis, of vectors."""
+        """The loading function's parameters: positions of elements or, on one axis, of vectors."""
         return tuple(
             f"{letter}{VECTOR}" if self.vector and letter == self.fast else letter
             for letter, _ in self.arguments
@@ -71,14 +71,14 @@ class Operand:
 
     def at(self, component: int) -> Coordinates:
         """The coordinates of an element of a vector, in terms of the parameters."""
-        found = []
+        coordinates = []
         for letter, extent in self.arguments[-len(self.value.shape) :]:
             if self.vector and letter == self.fast:
                 whole = variable(f"{letter}{VECTOR}", extent // VECTOR)
-                found.append(whole * VECTOR + component)
+                coordinates.append(whole * VECTOR + component)
             else:
-                found.append(variable(letter, extent))
-        return tuple(found)
+                coordinates.append(variable(letter, extent))
+        return tuple(coordinates)
 
 
 def orient(operand: Operand, context: Context) -> Operand:
@@ -114,7 +114,7 @@ def _streamed_regions(operand: Operand, touched: Sequence[Touch]) -> set[Place]:
 
 
 def vector_regions(touched: Sequence[Touch]) -> set[Place]:
-    """Those all of whose elements are reached as parts of vectors."""
+    """The regions all of whose elements are reached as parts of vectors."""
     return {t.region for t in touched} - {t.region for t in touched if not t.may_be_vector}
 
 
@@ -130,12 +130,12 @@ def _sectors(operand: Operand, positions: list[Index], fast: str) -> tuple[int, 
     length = min(TILE_DEPTH if fast == INNER else TILE, operand.extent(fast))
     total = 0
     for position in positions:
-        found = set()
+        sectors = set()
         for lane in range(LANES):
             place = {fast: lane % length, slow: min(lane // length, operand.extent(slow) - 1)}
             at = {v: constant(place.get(v.name, 0)) for v in position.variables()}
-            found.add(position.substitute(at).offset // SECTOR)
-        total += len(found)
+            sectors.add(position.substitute(at).offset // SECTOR)
+        total += len(sectors)
     return total, int(fast == INNER)
 
 
@@ -151,10 +151,10 @@ def write_loader(operand: Operand, context: Context, emitter: Emitter) -> Loader
     if not _try_hoisting(operand, context, Hoist(sides), emitter.bindings.vectors).saves:
         return write_plain_loader(operand, context, emitter)
     hoist = Hoist(sides)
-    emitter.hoist, emitter.loaded = hoist, hoist.loaded
+    emitter.hoist, emitter.hoist_load = hoist, hoist.hoist_load
     parameters = ", ".join(f"{side}: {hoist.struct(operand.name, side)}" for side in sides)
     load = _loader(operand, parameters, emitter)
-    emitter.hoist, emitter.loaded = unchanged, nothing_hoisted
+    emitter.hoist, emitter.hoist_load = identity, nothing_hoisted
     return (*hoist.functions(operand.name), *load), True
 
 
@@ -167,7 +167,7 @@ def write_plain_loader(operand: Operand, context: Context, emitter: Emitter) -> 
 def _try_hoisting(operand: Operand, context: Context, hoist: Hoist, vectors: Set[Place]) -> Hoist:
     """Shows what could be hoisted; good for no code, because buffers have other names here."""
     trial = Emitter(context.inlined, context.bindings(vectors))
-    trial.hoist, trial.loaded = hoist, hoist.loaded
+    trial.hoist, trial.hoist_load = hoist, hoist.hoist_load
     _loader(operand, "", trial)
     return hoist
 
@@ -209,7 +209,7 @@ def loaded_weights(
 
 
 def _reads(group: Group, inlined: Inlined, parts: Parts) -> Iterator[tuple[str, bool]]:
-    """What it reads, and whether that is an operand of the product as it is."""
+    """The values it reads, and whether each is an operand of the product as it is."""
     pending = [(value, i == 0) for i, root in enumerate(group.roots) for value in root.inputs]
     seen = {(name, moved) for name in group.names for moved in (True, False)}
     while pending:
@@ -250,8 +250,8 @@ class Hoist:
         named = [(self._part(side, Index(tuple(s))), sign) for (side, sign), s in shares.items()]
         return Index((*named, *rest), index.offset)
 
-    def loaded(self, index: Index, load: Expr, kind: str) -> Expr | None:
-        """The field that holds what was loaded at an index, if that depends on one side only."""
+    def hoist_load(self, index: Index, load: Expr, kind: str) -> Expr | None:
+        """Hoists a load into a field and gives that, if the index depends on one side only."""
         names = {variable.name for variable in index.variables()}
         side = next((side for side, own in self._sides.items() if names <= set(own)), None)
         if side is None or not names:

@@ -254,15 +254,15 @@ class _Kernel:
             yield from emitter.function(f"{name}({_arguments(places)}, x: f32)", *stores)
 
     def _coordinates(self, places: str, parts: int) -> tuple[Index, ...]:
-        found = []
+        coordinates = []
         for name in places.split():
             if name == "part":
-                found.append(variable("part", parts))
+                coordinates.append(variable("part", parts))
             elif name == "n+":
-                found.append(self.sizes.coordinate("n") + self.sizes.states)
+                coordinates.append(self.sizes.coordinate("n") + self.sizes.states)
             else:
-                found.append(self.sizes.coordinate(name))
-        return tuple(found)
+                coordinates.append(self.sizes.coordinate(name))
+        return tuple(coordinates)
 
 
 def _arguments(places: str) -> str:

@@ -67,7 +67,7 @@ def _form(group: Group, context: Context) -> tuple[Hashable, list[Value]]:
         values.setdefault(value.name, value)
         return numbers.setdefault(value.name, len(numbers))
 
-    def stored(value: Value) -> Hashable:
+    def place_form(value: Value) -> Hashable:
         if not context.is_stored(value):
             return None
         place = context.place(value)
@@ -82,27 +82,27 @@ def _form(group: Group, context: Context) -> tuple[Hashable, list[Value]]:
         operands, results = map(number, node.inputs), map(number, node.outputs)
         attrs = tuple(sorted((name, repr(value)) for name, value in node.attrs.items()))
         nodes.append((node.op, attrs, *operands, None, *results))
-    places = [(value.type, stored(value)) for value in values.values()]
+    places = [(value.type, place_form(value)) for value in values.values()]
     return (group.kind, group.space, len(group.roots), *nodes, None, *places), [*values.values()]
 
 
 def _nodes(group: Group, context: Context) -> list[Node]:
     """The group's roots, all that is computed on the way to them, and what is part of what."""
-    found = list(group.roots)
+    nodes = list(group.roots)
     seen = set(group.names)
     for value in (value for root in group.roots for value in root.outputs):
-        found += _part(value, context)
-    for node in found:
+        nodes += _part(value, context)
+    for node in nodes:
         for value in node.inputs:
             if value.name not in seen:
                 seen.add(value.name)
                 producer = context.inlined.get(value.name)
-                found += [producer] if producer is not None else _part(value, context)
-    return found
+                nodes += [producer] if producer is not None else _part(value, context)
+    return nodes
 
 
 def _part(value: Value, context: Context) -> list[Node]:
-    """As if it were made of the tensor of all rounds."""
+    """A node that makes a part of the tensor of all rounds; none if the value is no part."""
     part = context.parts.get(value.name)
     return [Node("part", (part.whole, part.index), (value,))] if part else []
 
@@ -116,15 +116,15 @@ def share_access(dispatches: Sequence[Dispatch]) -> list[Dispatch]:
     alike: dict[tuple[tuple[str, Launch], ...], list[int]] = {}
     for i, dispatch in enumerate(dispatches):
         alike.setdefault(tuple(dispatch.launches.items()), []).append(i)
-    found = list(dispatches)
+    sharing = list(dispatches)
     for members in alike.values():
         launches = dispatches[members[0]].launches
         regions = [dispatches[i].regions for i in members]
         common = _launches(launches, _access(launches, [r for r in regions if not _overlap(r)]))
         for i, own in zip(members, regions, strict=True):
             alone = _launches(launches, _access(launches, [own])) if _overlap(own) else common
-            found[i] = replace(dispatches[i], launches=alone)
-    return found
+            sharing[i] = replace(dispatches[i], launches=alone)
+    return sharing
 
 
 def _access(launches: Mapping[str, Launch], dispatches: Iterable[Sequence[Place]]) -> Access:

@@ -85,7 +85,7 @@ class Tile:
 
     @property
     def row_stride(self) -> int:
-        """From row to row of what slices have to add: padded so that no lanes wait for a bank."""
+        """The distance between rows of slices' results, padded so that no lanes wait for a bank."""
         return self.cols if self.tn == 1 else self.cols + self.across
 
     @property
@@ -96,8 +96,8 @@ class Tile:
     def workgroups(self, sizes: Sizes) -> int:
         return sizes.batch * ceil(sizes.rows / self.rows) * ceil(sizes.cols / self.cols)
 
-    def padded(self, sizes: Sizes) -> float:
-        """How much more arithmetic it does than the product has."""
+    def padding_factor(self, sizes: Sizes) -> float:
+        """How many times the product's arithmetic it does, with padding."""
         rows, cols = ceil(sizes.rows / self.rows) * self.rows, ceil(sizes.cols / self.cols)
         inner = ceil(sizes.inner / self.tk) * self.tk
         return rows * cols * self.cols * inner / (sizes.rows * sizes.cols * sizes.inner)
@@ -124,9 +124,9 @@ def _order(sizes: Sizes, tile: Tile) -> tuple[float, int, int, int, int]:
 def _depths(inner: int, width: int) -> list[int]:
     if inner <= DEPTH:
         return [inner]
-    found = [depth for depth in DEPTHS if inner % depth == 0]
-    whole = [depth for depth in found if depth * width % SECTOR == 0]
-    return (whole or found or [DEPTH])[:MOST_DEPTHS]
+    divisors = [depth for depth in DEPTHS if inner % depth == 0]
+    whole = [depth for depth in divisors if depth * width % SECTOR == 0]
+    return (whole or divisors or [DEPTH])[:MOST_DEPTHS]
 
 
 def _fits(tile: Tile) -> bool:
@@ -136,7 +136,7 @@ def _fits(tile: Tile) -> bool:
 
 
 def _shapes(sizes: Sizes) -> Iterator[Tile]:
-    """All that are not far larger than the product."""
+    """All shapes of tiles that are not far larger than the product."""
     sides = product(_sides(sizes.rows), _sides(sizes.cols))
     for (rows, cols), (tm, tn) in product(sides, PAIRS):
         threads = rows // tm * (cols // tn)
@@ -166,7 +166,7 @@ def _memory(tile: Tile) -> int:
 
 
 def _cycles(sizes: Sizes, tile: Tile) -> float:
-    """What the busiest part of a unit takes, or one workgroup alone if that takes longer."""
+    """The cycles of the busiest part of a unit, or of one workgroup if that takes longer."""
     subgroups = tile.threads / SUBGROUP
     reads = _reads(tile.tm) + _reads(tile.tn)
     issued = subgroups * (tile.tm * tile.tn + reads) * SUBGROUP / LANES
@@ -181,7 +181,7 @@ def _cycles(sizes: Sizes, tile: Tile) -> float:
     workgroups = tile.workgroups(sizes)
     alone = tiles * (LATENCY + tile.tk // tile.slices * (tile.tm * tile.tn + reads))
     busy = [ceil(workgroups / units) * (tiles * step + stored) for units in UNITS]
-    padded = tile.padded(sizes)
+    padded = tile.padding_factor(sizes)
     few = sizes.flops > LARGE and workgroups < ENOUGH_WORKGROUPS
     wasteful = sizes.flops > LARGE and padded > 1 / LEAST_USEFUL
     # Padding costs energy even where it costs no time.

@@ -79,7 +79,7 @@ def _merge(node: Node, context: Context) -> Launch:
 
 
 def _start(node: Node, emitter: Emitter, context: Context) -> tuple[Index, Expr | None]:
-    """Where the window starts, and the condition that it fits, if it may not.
+    """The start of the window, and the condition that it fits, if it may not.
 
     The start is clamped all the same, because addresses must be valid whether or not it fits.
     """
@@ -129,7 +129,7 @@ class ByteRows:
         return self.count > 1 and self.length % FOUR != 0
 
     @property
-    def touched(self) -> int:
+    def window_words(self) -> int:
         """How many words of a row the window may touch."""
         return self.part // FOUR if self.inner % FOUR == 0 else (self.part + 6) // FOUR
 
@@ -137,7 +137,7 @@ class ByteRows:
     def threads(self) -> int:
         if self.share_words:
             return ceil_div(self.count * self.length, FOUR)
-        return self.count * self.touched
+        return self.count * self.window_words
 
 
 def overwritten_bytes(node: Node, emitter: Emitter, start: Index, fits: Expr | None) -> Body:
@@ -159,7 +159,7 @@ def overwritten_bytes(node: Node, emitter: Emitter, start: Index, fits: Expr | N
 
 def _word(rows: ByteRows, own: Index, start: Index) -> Index:
     """The word of a thread: first those that the window touches in the first row."""
-    row, number = own // rows.touched, own % rows.touched
+    row, number = own // rows.window_words, own % rows.window_words
     return row * (rows.length // FOUR) + (start * rows.inner) // FOUR + number
 
 
@@ -170,7 +170,7 @@ def _place(
     if rows.share_words:
         row, column = byte // rows.length, byte % rows.length
     else:
-        row = own // rows.touched
+        row = own // rows.window_words
         column = byte - row * rows.length
     # Before the window this wraps around to a large number.
     distance = emitter.let("distance", expr_of(column - start * rows.inner), (own,))

@@ -33,7 +33,7 @@ def may_store_in_place(fused: Fused, group: Group, old: str, new: Value) -> bool
         return True
     node = fused.producers[new.name]
     if group.kind == "window_update":
-        return node.inputs[0].name == old and old not in _needed(fused, node.inputs[1:])
+        return node.inputs[0].name == old and old not in _names_read(fused, node.inputs[1:])
     if is_update(node):
         return True
     if group.kind == "matmul":
@@ -62,15 +62,15 @@ def _stored_last(loops: RowLoops, group: Group, new: Value) -> bool:
 def _in_epilogue(fused: Fused, group: Group, old: str, new: Value) -> bool:
     """Neither operand of the product, nor a bias gradient fused with it, may need the old value."""
     product, *steps = [root for root in group.roots if not isinstance(lowering(root), Reduce)]
-    if old in _needed(fused, product.inputs):
+    if old in _names_read(fused, product.inputs):
         return False
     position = product_position(product.output)
     pending = [(s.output, coordinates_of(position, s.output.shape)) for s in steps]
     return all(at == position for at in _positions_read(fused, group, old, pending))
 
 
-def _needed(fused: Fused, values: tuple[Value, ...]) -> set[str]:
-    """All that is read to compute some values where they are used."""
+def _names_read(fused: Fused, values: tuple[Value, ...]) -> set[str]:
+    """Names of some values and of all that is read to compute them where they are used."""
     pending, seen = list(values), set()
     while pending:
         value = pending.pop()
@@ -84,9 +84,9 @@ def _needed(fused: Fused, values: tuple[Value, ...]) -> set[str]:
 def _positions_read(
     fused: Fused, group: Group, old: str, pending: list[tuple[Value, Coordinates]]
 ) -> list[Index]:
-    """Where a value is read on the way to what is pending."""
+    """The positions at which `old` is read to compute the pending elements."""
     own = {root.output.name: root for root in group.roots}
-    found: list[Index] = []
+    positions: list[Index] = []
     seen = set()
     while pending:
         value, at = pending.pop()
@@ -98,11 +98,11 @@ def _positions_read(
             # A thread that stores a word of four elements reads those.
             packed = value.type.is_packed and value.type.size > 1
             is_source = value.name not in fused.producers
-            found.append(position // 4 if packed and is_source else position)
+            positions.append(position // 4 if packed and is_source else position)
         node = fused.inlined.get(value.name) or own.get(value.name)
         if node is not None and _is_by_element(node):
             pending.extend(operand_places(node, at))
-    return found
+    return positions
 
 
 def _is_by_element(node: Node) -> bool:
@@ -112,14 +112,14 @@ def _is_by_element(node: Node) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TemporaryMemory:
-    """What running groups costs. `fixed` are the values that have a place of their own."""
+    """The memory that running groups takes. `fixed`: values that have a place of their own."""
 
     fused: Fused
     fixed: frozenset[str]
     _answers: dict[tuple[frozenset[str], str, str], bool] = field(default_factory=dict)
 
     def temporaries(self, groups: Iterable[Group]) -> dict[str, Value]:
-        """What is made by one group, read by another and stored nowhere else."""
+        """The values that one group makes, another reads and that have no place of their own."""
         known = list(groups)
         wanted = set().union(*(group.reads for group in known)) - self.fixed
         made = (value for group in known for root in group.roots for value in root.outputs)
@@ -151,7 +151,7 @@ def run_order(groups: Iterable[Group]) -> list[Group]:
 
 
 class _Waiting:
-    """What each group still waits for. Groups are known by their positions in a list."""
+    """Counts the groups that each group still waits for, by positions in a list."""
 
     def __init__(self, groups: list[Group]) -> None:
         position = {group.number: i for i, group in enumerate(groups)}
@@ -165,7 +165,7 @@ class _Waiting:
         return [i for i, left in enumerate(self._left) if not left]
 
     def after(self, position: int) -> Iterator[int]:
-        """What can run when this group has run, and could not before."""
+        """The groups that can run once this one has run, and could not before."""
         for i in self._behind[position]:
             self._left[i] -= 1
             if not self._left[i]:
@@ -190,18 +190,18 @@ class Footprint:
 
 def best_order(groups: list[Group], memory: TemporaryMemory) -> tuple[list[Group], int]:
     """The better of two orders and its peak; `groups` are in an order that works."""
-    best = min(footprints(groups, memory), key=lambda found: found.peak)
+    best = min(footprints(groups, memory), key=lambda footprint: footprint.peak)
     return best.order, best.peak
 
 
 def footprints(groups: list[Group], memory: TemporaryMemory) -> list[Footprint]:
-    """Of the two orders that are tried."""
+    """The footprints of the two orders that are tried."""
     values = {n: v for n, v in memory.temporaries(groups).items() if v.type.size > 1}
     return [_footprint(o, values, memory) for o in (groups, _by_memory(groups, values))]
 
 
 def _by_memory(groups: list[Group], values: Mapping[str, Value]) -> list[Group]:
-    """Of what can run, always that which leaves least in memory; of equals, the first."""
+    """An order that always runs the group that leaves least in memory; of equals, the first."""
     growth = _Growth(groups, values)
     waiting = _Waiting(groups)
     can_run = set(waiting.ready_at_once())
@@ -224,7 +224,7 @@ def _by_memory(groups: list[Group], values: Mapping[str, Value]) -> list[Group]:
 
 
 class _Growth:
-    """By how many words memory grows when a group runs: what it makes less what it reads last."""
+    """Counts the words by which memory grows when a group runs: made, less those read last."""
 
     def __init__(self, groups: list[Group], values: Mapping[str, Value]) -> None:
         self._sizes = {name: value.type.size for name, value in values.items()}
@@ -260,14 +260,16 @@ def _footprint(
     for i, group in enumerate(order):
         made = [values[name] for name in sorted(group.names & values.keys())]
         gone = [values[name] for name in sorted(group.reads & values.keys()) if last[name] == i]
-        replaced = _replaced(made, gone, group, memory)
+        replaced = _words_replaced(made, gone, group, memory)
         lives |= {value.name: (i, last[value.name]) for value in made}
         words.append(held + sum(v.type.size for v in made) - replaced)
         held += sum(v.type.size for v in made) - sum(v.type.size for v in gone)
     return Footprint(order, words, lives)
 
 
-def _replaced(made: list[Value], gone: list[Value], group: Group, memory: TemporaryMemory) -> int:
+def _words_replaced(
+    made: list[Value], gone: list[Value], group: Group, memory: TemporaryMemory
+) -> int:
     """How many words are stored over what is not needed any more."""
     free, words = list(gone), 0
     for new in made:
@@ -289,10 +291,10 @@ def unfuse(fused: Fused, fixed: frozenset[str]) -> Fused:
     """The groups with up to `MOST` results in kernels of their own."""
     memory, groups = TemporaryMemory(fused, fixed), fused.groups
     for _ in range(MOST):
-        found = footprints(groups, memory)
-        peak = min(footprint.peak for footprint in found)
+        candidates = footprints(groups, memory)
+        peak = min(footprint.peak for footprint in candidates)
         limit = peak - max(MIN_SAVED_WORDS, peak // MIN_SHARE)
-        held = set().union(*(_held_throughout(footprint, limit) for footprint in found))
+        held = set().union(*(_held_throughout(footprint, limit) for footprint in candidates))
         trials = [
             _without(fused, groups, group, root)
             for group, root in _leaving(fused, groups, peak - limit)
@@ -322,7 +324,10 @@ def _can_leave(fused: Fused, group: Group, root: Node) -> bool:
 
 
 def _held_throughout(footprint: Footprint, limit: int) -> set[str]:
-    """What is in memory whenever more than `limit` words are: making it later may save them."""
+    """Names of values that are in memory whenever more than `limit` words are.
+
+    Making one of them later may save these words.
+    """
     high = [i for i, words in enumerate(footprint.words) if words > limit]
     return {
         name

@@ -59,7 +59,7 @@ class Arena:
         """The first block from where on enough words are free for long enough."""
         if life.end >= self._length:
             return None
-        taken = self._taken.taken(life.start, life.end + 1)
+        taken = self._taken.sets_during(life.start, life.end + 1)
         free = ~reduce(or_, (bits.mask for bits in taken), 0)
         whole, rest = divmod(life.words, ALIGNMENT)
         starts = _starts_of_runs(self._blocks(ALIGNMENT) & free, whole) if whole else free
@@ -81,7 +81,7 @@ class Arena:
 
 
 def _starts_of_runs(bits: int, length: int) -> int:
-    """Where so many bits in a row are set."""
+    """The positions, as bits, from which `length` bits in a row are set."""
     known = 1
     while known < length:
         step = min(known, length - known)
@@ -91,7 +91,7 @@ def _starts_of_runs(bits: int, length: int) -> int:
 
 
 def free_spans(gradients: Mapping[int, Iterable[Place]]) -> tuple[FreeSpan, ...]:
-    """From the places that each dispatch, by number, fills with gradients.
+    """The spans that are free until a dispatch, by number, fills them with gradients.
 
     A place that is filled twice, for two updates of a parameter, is free before the first alone.
     """
@@ -105,9 +105,9 @@ def free_spans(gradients: Mapping[int, Iterable[Place]]) -> tuple[FreeSpan, ...]
 
 def take_from_arenas(gradients: Mapping[int, Iterable[Place]], lives: list[Life]) -> Places:
     """Places for the values that find room in one of the buffers of gradients."""
-    found: Places = {}
+    placements: Places = {}
     for buffer in sorted({place.buffer for places in gradients.values() for place in places}):
         inside = {i: [p for p in gradients[i] if p.buffer == buffer] for i in gradients}
-        left = [life for life in lives if life.value.name not in found]
-        found |= Arena(free_spans(inside), buffer).take(left)
-    return found
+        left = [life for life in lives if life.value.name not in placements]
+        placements |= Arena(free_spans(inside), buffer).take(left)
+    return placements

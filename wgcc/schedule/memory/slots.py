@@ -1,17 +1,15 @@
-"""Where the values of one entry are stored, and for how long: inputs, outputs, temporaries.
+"""Places the inputs, outputs and temporaries of one entry, each for as long as it lives.
 
 Temporaries whose lifetimes do not overlap share a buffer. A value that becomes a parameter or state
 is put there at once if nothing reads the old content later; otherwise it is copied at the end.
 
-What is taken at which time: a segment tree over the dispatches of an entry.
+A segment tree over the dispatches of an entry knows what is taken at which time. A question about
+a stretch of time looks at a number of sets that grows with the logarithm of the entry's length,
+however much is taken.
 
-A question about a stretch of time looks at a number of sets that grows with the logarithm of the
-entry's length, however much is taken.
-
-Which intermediate values a model of `precision = f16` stores as f16.
-
-Large ones that are computed element by element or as products. Sums, statistics and whatever a
-recurrence carries stay f32, as do parameters, gradients of parameters, state, inputs and outputs.
+A model of `precision = f16` stores large intermediate values as f16 if they are computed element by
+element or as products. Sums, statistics and whatever a recurrence carries stay f32, as do
+parameters, gradients of parameters, state, inputs and outputs.
 """
 
 from __future__ import annotations
@@ -71,34 +69,34 @@ class Timeline(Generic[Taken]):
         for node in {*nodes, *self._above(nodes)}:
             self._set(self._sometimes, node).add(start, end)
 
-    def taken(self, since: int, until: int) -> list[Taken]:
+    def sets_during(self, since: int, until: int) -> list[Taken]:
         """Sets that together hold what is taken at any of these times."""
         nodes = self._nodes(since, until)
-        found = [self._sometimes[node] for node in nodes if node in self._sometimes]
-        return found + [self._throughout[n] for n in self._above(nodes) if n in self._throughout]
+        sets = [self._sometimes[node] for node in nodes if node in self._sometimes]
+        return sets + [self._throughout[n] for n in self._above(nodes) if n in self._throughout]
 
     def _nodes(self, since: int, until: int) -> list[int]:
         """The fewest nodes that make up a stretch; the children of node n are 2n and 2n + 1."""
-        found = []
+        nodes = []
         low, high = since + self._leaves, until + self._leaves
         while low < high:
             if low % 2:
-                found.append(low)
+                nodes.append(low)
                 low += 1
             if high % 2:
                 high -= 1
-                found.append(high)
+                nodes.append(high)
             low, high = low // 2, high // 2
-        return found
+        return nodes
 
     def _above(self, nodes: list[int]) -> set[int]:
-        found: set[int] = set()
+        ancestors: set[int] = set()
         for node in nodes:
             node //= 2
-            while node and node not in found:
-                found.add(node)
+            while node and node not in ancestors:
+                ancestors.add(node)
                 node //= 2
-        return found
+        return ancestors
 
     def _set(self, sets: dict[int, Taken], node: int) -> Taken:
         if node not in sets:
@@ -179,7 +177,7 @@ class _Trial:
         for life in lives:
             if life.value.name in self.places:
                 continue
-            busy = reduce(or_, (bits.mask for bits in held.taken(life.start, life.end)), 0)
+            busy = reduce(or_, (bits.mask for bits in held.sets_during(life.start, life.end)), 0)
             slot = self._choose(busy, life)
             held.take(life.start, life.end, slot, slot + 1)
             self._first[slot, life.start] = self._last[slot, life.end] = life

@@ -89,15 +89,15 @@ def _copy_group(fused: Fused, target: str, value: Value, after: list[Group]) -> 
 
 
 def _readers(groups: list[Group]) -> dict[str, list[Group]]:
-    found: dict[str, list[Group]] = {}
+    readers: dict[str, list[Group]] = {}
     for group in groups:
         for name in group.reads:
-            found.setdefault(name, []).append(group)
-    return found
+            readers.setdefault(name, []).append(group)
+    return readers
 
 
 def _precedence(groups: list[Group]) -> Precedence:
-    found = Precedence()
+    precedence = Precedence()
     for group in groups:
-        found.need(group.number, group.needs)
-    return found
+        precedence.need(group.number, group.needs)
+    return precedence

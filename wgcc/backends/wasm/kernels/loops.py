@@ -27,7 +27,7 @@ from wgcc.backends.wasm.kernels.scopes import (
 )
 from wgcc.backends.wasm.wgsl.evaluate import Constant, Local
 from wgcc.ir.index import Index, variable
-from wgcc.kernel.tree import If, Loop, Name, Statement, counted
+from wgcc.kernel.tree import If, Loop, Name, Statement, counting_head
 
 # Loops with fewer iterations are not worth vectors.
 MIN_VECTOR = 4
@@ -52,7 +52,7 @@ class Loops(MemoryAccess):
             raise TooCostly
 
     def loop(self, statement: Loop, env: Env) -> None:
-        head = counted(statement)
+        head = counting_head(statement)
         if head is None:
             self._while(statement, env)
             return
@@ -113,7 +113,7 @@ class Loops(MemoryAccess):
 
     def loop_together(self, statement: Loop, envs: Sequence[Env]) -> None:
         """One loop for several environments, in all of which it has the same iterations."""
-        head = counted(statement)
+        head = counting_head(statement)
         if head is None:
             raise Unvectorisable("a loop that is not counted")
         name, *limits = head
