@@ -171,9 +171,9 @@ def _explain_generally(a: UnexpectedToken) -> None:
     known = named and a.previous.text and a.previous.type != "_NL"
     after = f" after `{shortened(a.previous.text)}`" if known else ""
     closes = a.at_line_end and a.token.type == "RBRACE"
-    found = "the end of the line" if closes else found_text(a.token)
+    token_text = "the end of the line" if closes else found_text(a.token)
     problem = a.diagnostics.error(
-        "WG0120", f"expected {expected_text(a.accepts)}{after}, found {found}", a.span
+        "WG0120", f"expected {expected_text(a.accepts)}{after}, found {token_text}", a.span
     )
     advice = advise(a)
     if advice is not None:

@@ -60,9 +60,9 @@ def filled(text: str, *parts: Part) -> ast.Expr:
 
     def change(node: ast.Syntax) -> ast.Syntax | None:
         if isinstance(node, Hole):
-            found = trees[node.place]
-            assert found is not None, f"hole {node.place} of {text} is no named argument"
-            return found
+            filling = trees[node.place]
+            assert filling is not None, f"hole {node.place} of {text} is no named argument"
+            return filling
         if isinstance(node, ast.Call) and any(map(is_left_out, node.arguments)):
             kept = tuple(item for item in node.arguments if not is_left_out(item))
             return rewrite(ast.Call(node.span, node.function, kept), change)
@@ -110,8 +110,8 @@ def call(function: str | ast.Expr, *parts: Part, **named: Part) -> ast.Call:
 
 
 def named_arguments(named: Mapping[str, Part]) -> tuple[ast.Argument, ...]:
-    found: Any = {key: tree_of(part) for key, part in named.items() if part is not None}
-    return tuple(ast.Argument(NOWHERE, identifier(key), tree) for key, tree in found.items())
+    trees: Any = {key: tree_of(part) for key, part in named.items() if part is not None}
+    return tuple(ast.Argument(NOWHERE, identifier(key), tree) for key, tree in trees.items())
 
 
 def typed(dtype: str, sizes: Sequence[Part], any_float: bool = False) -> ast.TypeExpr:

@@ -93,8 +93,8 @@ def params(tracer: Tracer, args: BoundArgs, at: Span) -> ListValue:
     if not holds_layers(layer.value):
         text = f"`params` lists the parameters of a layer, but this is {describe(layer.value)}"
         raise Stop(tracer.report.error("WG0501", text, layer.span))
-    found = stored_in(layer.value).values()
-    return ListValue(tuple(ref for ref in found if isinstance(ref, ParamRef)))
+    refs = stored_in(layer.value).values()
+    return ListValue(tuple(ref for ref in refs if isinstance(ref, ParamRef)))
 
 
 def lerp(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
@@ -134,13 +134,13 @@ def _mix(
     tracer: Tracer, first: Mapping[str, Tensor], second: Mapping[str, Tensor], weight: Tensor
 ) -> dict[str, Tensor]:
     """Whole numbers and bools have nothing in between: they are those of the second."""
-    found = dict(second)
+    mixed = dict(second)
     for name, tensor in second.items():
         if tensor.dtype in FLOATS:
             start, end = TensorExpr(tracer, first[name]), TensorExpr(tracer, tensor)
             share = TensorExpr(tracer, weight).cast(tensor.dtype)
-            found[name] = (start + (end - start) * share).tensor
-    return found
+            mixed[name] = (start + (end - start) * share).tensor
+    return mixed
 
 
 def append(tracer: Tracer, args: BoundArgs, at: Span) -> ListValue:

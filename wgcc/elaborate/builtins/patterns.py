@@ -178,8 +178,8 @@ def dims_of(side: Side, sizes: AxisSizes) -> tuple[Dim, ...]:
 
 
 def axis_dims(group: AxisGroup, sizes: AxisSizes) -> list[Dim]:
-    found = [sizes.get(axis.name) for axis in group.axes]
-    return [dim for dim in found if dim is not None]
+    dims = [sizes.get(axis.name) for axis in group.axes]
+    return [dim for dim in dims if dim is not None]
 
 
 def _match_one(tracer: Tracer, axis: Axis, dim: Dim, sizes: AxisSizes) -> None:
@@ -233,8 +233,8 @@ def _group_differs(
 def _tokens(text: Text) -> list[tuple[str, Span]]:
     source, base = text.span.source, text.span.start + 1
     return [
-        (found.group(), Span(source, base + found.start(), base + found.end()))
-        for found in TOKEN.finditer(text.value)
+        (token.group(), Span(source, base + token.start(), base + token.end()))
+        for token in TOKEN.finditer(text.value)
     ]
 
 

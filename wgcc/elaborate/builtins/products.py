@@ -173,8 +173,8 @@ def _mask(tracer: Tracer, args: BoundArgs, q: Tensor, k: Tensor, stack: Dim) -> 
     dims = (*q.dims[:-1], k.dims[-2])
     scores = Tensor(q.value, dims)  # has the type of the scores, which are never stored
     given = Given(mask, args.span("mask"))
-    found = aligned(tracer, "mask", Given(scores, args.call), given, args.span("mask"))
-    if len(found) > len(dims) or any(x.size != y.size for x, y in zip(found, dims, strict=True)):
+    common = aligned(tracer, "mask", Given(scores, args.call), given, args.span("mask"))
+    if len(common) > len(dims) or any(x.size != y.size for x, y in zip(common, dims, strict=True)):
         text = f"attention: the scores are {scores}, and the mask {mask} cannot be added to them"
         raise Stop(tracer.report.error("WG0418", text, args.span("mask")))
     term = TensorExpr(tracer, mask)
@@ -219,10 +219,10 @@ def _agree(tracer: Tracer, a: Tensor, b: Tensor, without: int, at: Span) -> bool
     return a.rank == b.rank and all(tracer.same_size(x, y, at, "attention") for x, y in pairs)
 
 
-def _show(found: Diagnostic, args: BoundArgs, **tensors: Tensor) -> Diagnostic:
+def _show(problem: Diagnostic, args: BoundArgs, **tensors: Tensor) -> Diagnostic:
     for name, x in tensors.items():
-        found.also(args.span(name), str(x))
-    return found
+        problem.also(args.span(name), str(x))
+    return problem
 
 
 FUNCTIONS = (

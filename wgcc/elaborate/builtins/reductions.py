@@ -51,12 +51,12 @@ def _spread(name: str, rule: Callable[[TensorExpr], TensorExpr]) -> BuiltinFunct
     def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         x = TensorExpr(tracer, expect.tensor(tracer, args, "x", FLOATS))
         axes = expect.axes(tracer, args, x.tensor)
-        found = x.reduce("var", axes) if axes else x - x
+        variance = x.reduce("var", axes) if axes else x - x
         count = product(x.dims[axis] for axis in axes)
         correction = expect.whole(tracer, args, "correction", least=0)
         if correction.size:
-            found = found * _correction_factor(tracer, args, count, correction)
-        result = rule(found)
+            variance = variance * _correction_factor(tracer, args, count, correction)
+        result = rule(variance)
         keep = expect.flag(tracer, args, "keep")
         return (result.keep(axes, x) if keep else result).tensor
 
@@ -265,12 +265,12 @@ def _largest(tracer: Tracer, x: Tensor, axis: int, k: Dim) -> Tensor:
         order = _order(tracer, x, axis, descending=True)
         return broadcasting.part(tracer, order, axis, 0, k)
     parts, rest = divmod(size, PART)
-    found = [_largest_of_parts(tracer, x, axis, k, parts)]
+    positions = [_largest_of_parts(tracer, x, axis, k, parts)]
     if rest:
         last = broadcasting.part(tracer, x, axis, parts * PART, Dim.literal(rest))
         least = k if k.size < rest else Dim.literal(rest)
-        found.append(_move(tracer, _largest(tracer, last, axis, least), parts * PART))
-    candidates = joined(tracer, found, axis)
+        positions.append(_move(tracer, _largest(tracer, last, axis, least), parts * PART))
+    candidates = joined(tracer, positions, axis)
     values = _take(tracer, x, candidates, axis)
     return _take(tracer, candidates, _largest(tracer, values, axis, k), axis)
 

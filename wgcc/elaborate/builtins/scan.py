@@ -103,14 +103,14 @@ def check_state(
     declared: Span | None,
 ) -> list[Tensor]:
     """The tensors of the next state, which has the type of the last one."""
-    found = list(_match(tracer, before, after, iter(carried), at))
-    if len(found) != len(carried) or not all(map(_same_type, carried, found)):
+    next_state = list(_match(tracer, before, after, iter(carried), at))
+    if len(next_state) != len(carried) or not all(map(_same_type, carried, next_state)):
         changed = _difference(tracer, rebuilt(before, iter(carried)), after, at)
         raise Stop(_with_body(changed, declared))
-    for old, new in zip(carried, found, strict=True):
+    for old, new in zip(carried, next_state, strict=True):
         for want, have in zip(old.dims, new.dims, strict=True):
             tracer.same_size(have, want, at, "the next state of `scan`")
-    return found
+    return next_state
 
 
 def _match(
@@ -144,8 +144,8 @@ def _difference(tracer: Tracer, before: AnyValue, after: AnyValue, at: Span) -> 
     return problem.help("every round gets the state of the last one, so its type must not change")
 
 
-def _with_body(found: Diagnostic, declared: Span | None) -> Diagnostic:
-    return found if declared is None else found.also(declared, "the body")
+def _with_body(problem: Diagnostic, declared: Span | None) -> Diagnostic:
+    return problem if declared is None else problem.also(declared, "the body")
 
 
 def shown(value: AnyValue) -> str:
@@ -259,11 +259,11 @@ class _Scan:
             Given(self._slices(), self.args.span("xs")),
         )
         errors = len(self.tracer.report.diagnostics.errors)
-        found = self.tracer.call(self.function, Arguments(given), self.at)
+        output = self.tracer.call(self.function, Arguments(given), self.at)
         if len(self.tracer.report.diagnostics.errors) > errors:
             raise Stop
         where = self._declared()
-        state, result = round_results(self.tracer, self.tracer.read(found), self.at, where)
+        state, result = round_results(self.tracer, self.tracer.read(output), self.at, where)
         after = check_state(self.tracer, self.state, state, carried, self.at, where)
         return after, result, leaves(self.tracer, result, "result", self.at)
 
@@ -315,13 +315,13 @@ class _Scan:
             return body, []
         values = (*starts, *(x.value for x in self.over.tensors), *captured)
         known = intervals_so_far(self.tracer.trace.builder.nodes, values)
-        found = settle_lookups(body, self.trace.lookups, self.over.rounds.size, known)
+        lookups = settle_lookups(body, self.trace.lookups, self.over.rounds.size, known)
         outside = dict(zip((*body.state, *body.inputs[1:]), values, strict=True))
-        for lookup in found.moved:
+        for lookup in lookups.moved:
             self.tracer.trace.look_up(lookup.of(outside[lookup.value]))
-        self.checked = found.checked
-        flags = [self.tracer.constant(0, "u32") for _ in found.checked]
-        return with_checks(body, found.checked, self.trace.builder.inner()), flags
+        self.checked = lookups.checked
+        flags = [self.tracer.constant(0, "u32") for _ in lookups.checked]
+        return with_checks(body, lookups.checked, self.trace.builder.inner()), flags
 
     def _report_flags(self, flags: Sequence[Tensor]) -> None:
         """Each flag is 0 unless its lookup has failed in a round."""

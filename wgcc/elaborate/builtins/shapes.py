@@ -305,10 +305,10 @@ def _axes_as_given(tracer: Tracer, args: BoundArgs, x: Tensor) -> list[int]:
 
 
 def _shifts(tracer: Tracer, args: BoundArgs, count: int) -> list[Dim]:
-    found = _numbers(tracer, args, "shift", -(2**31))
-    if len(found) == count:
-        return found
-    text = f"`roll` needs one shift for each axis, but there are {len(found)} for {count}"
+    shifts = _numbers(tracer, args, "shift", -(2**31))
+    if len(shifts) == count:
+        return shifts
+    text = f"`roll` needs one shift for each axis, but there are {len(shifts)} for {count}"
     raise Stop(tracer.report.error("WG0415", text, args.span("shift")))
 
 

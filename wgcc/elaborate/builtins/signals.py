@@ -176,11 +176,11 @@ def grid_sample(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         _position(tracer, grid, k, image.dims[2 - k].size, padding, align) for k in (0, 1)
     )
     batch, _, _, channels = image.dims
-    found = tracer.emit(
+    samples = tracer.emit(
         "grid_sample", image, rows, columns, dims=(batch, rows.dims[1], channels),
         dtype=image.dtype, mode=mode,
     )  # fmt: skip
-    return broadcasting.reshape(tracer, found, (batch, *grid.dims[1:3], channels))
+    return broadcasting.reshape(tracer, samples, (batch, *grid.dims[1:3], channels))
 
 
 def _check_grid(tracer: Tracer, args: BoundArgs, at: Span, image: Tensor, grid: Tensor) -> None:
@@ -290,15 +290,15 @@ def _transform(tracer: Tracer, parts: list[Tensor], axis: int, sign: int) -> lis
     last = [*(k for k in range(rank) if k != axis), axis]
     moved = [broadcasting.transpose(tracer, part, last) for part in parts]
     outputs = [(moved[0].dims, "f32")] * 2
-    found = tracer.emit_many("dft", *moved, outputs=outputs, sign=sign)
+    transforms = tracer.emit_many("dft", *moved, outputs=outputs, sign=sign)
     back = [last.index(k) for k in range(rank)]
-    return [broadcasting.transpose(tracer, part, back) for part in found]
+    return [broadcasting.transpose(tracer, part, back) for part in transforms]
 
 
 def _inverse(tracer: Tracer, parts: list[Tensor], axis: int) -> list[Tensor]:
     scale = 1.0 / parts[0].dims[axis].size
-    found = _transform(tracer, parts, axis, BACKWARD)
-    return [(TensorExpr(tracer, part) * scale).tensor for part in found]
+    unscaled = _transform(tracer, parts, axis, BACKWARD)
+    return [(TensorExpr(tracer, part) * scale).tensor for part in unscaled]
 
 
 def _mirror(tracer: Tracer, x: Tensor, axis: int) -> Tensor:

@@ -24,8 +24,8 @@ _PARAMETER = re.compile(r"(\w+): (?:[\w\s\"]|\[[^\]]*\])+(?:= ([^,\s]+))?")
 def _functions() -> Iterator[BuiltinFunction]:
     text = (data_dir("grammar") / BUILT_IN).read_text(encoding="utf-8")
     for name, parameters in _HEADER.findall(text):
-        found = _PARAMETER.findall(parameters)
-        listed = (f"{key}={default}" if default else key for key, default in found)
+        pairs = _PARAMETER.findall(parameters)
+        listed = (f"{key}={default}" if default else key for key, default in pairs)
         yield _function(name, ", ".join(listed))
 
 

@@ -157,9 +157,9 @@ class _Members:
         if isinstance(member, ast.Replace):
             for selector in member.selectors:
                 pattern = self._path(selector.value)
-                found = LayerReplacement(pattern, selector, member.constructor, scope)
+                replacement = LayerReplacement(pattern, selector, member.constructor, scope)
                 if is_short(self.context, selector):
-                    self.context.parts.replacements.append(found)
+                    self.context.parts.replacements.append(replacement)
         elif isinstance(member, ast.Dims):
             scope.pending.update(dim.name.text for dim in member.dims)
         elif isinstance(member, ast.Const):

@@ -288,10 +288,10 @@ def select(context: Context, selector: ast.String) -> frozenset[str]:
         return frozenset()
     context.budget.step(selector, context.generic, len(names) // NAMES_PER_STEP)
     matches = re.compile(translate(selector.value)).match
-    found = frozenset(filter(matches, names))
-    if not found:
+    selection = frozenset(filter(matches, names))
+    if not selection:
         raise Stop(_no_parameter(context, selector, names))
-    return found
+    return selection
 
 
 def is_short(context: Context, selector: ast.String) -> bool:

@@ -146,15 +146,15 @@ class CustomGradient:
             raise Stop(context.report.error("WG0601", text, gradient))
         if isinstance(returned.value, Failed):
             raise Stop
-        found = list(_leaves(returned.value))
-        if len(found) != len(self.floats):
-            takes, gives = plural(len(self.floats), "argument"), plural(len(found), "gradient")
+        gradients = list(_leaves(returned.value))
+        if len(gradients) != len(self.floats):
+            takes, gives = plural(len(self.floats), "argument"), plural(len(gradients), "gradient")
             text = f"`{self.function.name}` has {takes} of floats, but this is {gives}"
             error = context.report.error("WG0316", text, returned.at)
             raise Stop(error.help("return one gradient for each, in order; `0.0` for none"))
         return [
             self._fit(item, leaf, returned.at)
-            for item, leaf in zip(found, self.floats, strict=True)
+            for item, leaf in zip(gradients, self.floats, strict=True)
         ]
 
     def _fit(self, item: AnyValue, leaf: AnyValue, at: Span) -> Tensor:

@@ -261,15 +261,15 @@ def callable_member(context: Context, node: ast.Call) -> tuple[AnyValue, Given |
     if not isinstance(tensor, Tensor):
         return member(context, value, function.name), None
     scope, name = context.scope, function.name.text
-    found = scope.find(name)
-    if isinstance(found, Failed):
+    callee = scope.find(name)
+    if isinstance(callee, Failed):
         raise Stop
-    if not isinstance(found, (FunctionValue, Builtin)):
+    if not isinstance(callee, (FunctionValue, Builtin)):
         kinds = (FunctionValue, Builtin)
         options = (option for option in scope.visible() if isinstance(scope.find(option), kinds))
         unknown = context.report.unknown("WG0201", "function", name, options, function.name)
         raise Stop(unknown)
-    return found, Given(tensor, function.value.span)
+    return callee, Given(tensor, function.value.span)
 
 
 def member(context: Context, value: AnyValue, name: ast.Identifier) -> AnyValue:

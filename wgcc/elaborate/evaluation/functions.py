@@ -79,8 +79,8 @@ def match_results(
     if len(values) != len(fields):
         declared = "one result" if len(fields) == 1 else f"{len(fields)} results"
         text = f"`{name}` declares {declared} but returns {len(values)}"
-        found = context.report.error("WG0602", text, at)
-        raise Stop(found.also(result.span, "declared here"))
+        problem = context.report.error("WG0602", text, at)
+        raise Stop(problem.also(result.span, "declared here"))
 
     def match(type_: ast.TypeExpr, item: AnyValue, what: str) -> AnyValue:
         return match_result(context, signature, type_, context.require(item), at, what)

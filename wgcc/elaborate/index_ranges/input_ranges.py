@@ -141,12 +141,12 @@ class Demand:
 def check_ranges(graph: Graph, lookups: Sequence[Lookup], report: Report) -> Graph:
     """`graph` with the ranges of its inputs, and a guard for what the ranges do not ensure."""
     live, same = live_names(graph), same_numbers(graph)
-    found = [
+    live_lookups = [
         replace(lookup, value=same.get(lookup.value, lookup.value))
         for lookup in lookups
         if lookup.value.name in live
     ]
-    analysis = _Analysis(graph, _with_padding(graph, found), same)
+    analysis = _Analysis(graph, _with_padding(graph, live_lookups), same)
     _report_once(analysis.impossible(), report)
     ranges = {name: (x.low, x.high, x.ignore) for name, x in analysis.ranges.items()}
     unproven = analysis.unproven()
@@ -223,8 +223,8 @@ class _Analysis:
                 held = f"{known[0]}" if known[0] == known[1] else f"{known[0]} to {known[1]}"
                 yield lookup, f"{lookup.what} must be {wanted}, but here it is {held}"
                 continue
-            found = {demand.source: self.ranges.get(demand.source) for demand in demands or ()}
-            for name in (name for name, range_ in found.items() if range_ and range_.is_empty):
+            ranges = {demand.source: self.ranges.get(demand.source) for demand in demands or ()}
+            for name in (name for name, range_ in ranges.items() if range_ and range_.is_empty):
                 text = f"no number in `{name}` makes {lookup.what} {wanted} here"
                 yield lookup, f"{text} and is allowed by its other uses"
 
@@ -237,7 +237,7 @@ class _Analysis:
         for lookup, demands in zip(self.lookups, self.demands, strict=True):
             if demands is None or not all(map(self._is_ensured, demands)):
                 pending[lookup.value].append(lookup)
-        found: list[Lookup] = []
+        unproven: list[Lookup] = []
         narrowest: dict[Value, Interval] = {}
 
         def narrowed(value: Value, known: Interval) -> Interval:
@@ -248,13 +248,13 @@ class _Analysis:
                 # The narrowest first, because it often makes the other checks unnecessary.
                 for lookup in sorted(pending.get(first, ()), key=lambda one: one.allowed.width):
                     if not within(known, (lookup.allowed.low, lookup.allowed.high)):
-                        found.append(lookup)
+                        unproven.append(lookup)
                         known = overlap(known, lookup.allowed.hull)
                 narrowest[first] = known
             return narrowest[first]
 
         intervals(self.graph, narrowed)
-        return found
+        return unproven
 
     def _demands(self, lookup: Lookup) -> list[Demand] | None:
         """Demands on inputs; None where the lookup depends on more than them, or the way is long.
@@ -263,11 +263,11 @@ class _Analysis:
         """
         pending = [(lookup.value, lookup.allowed, True)]
         seen = set(pending)
-        found: list[Demand] = []
+        demands: list[Demand] = []
         while pending:
             value, allowed, whole = pending.pop()
             if value.name in self.inputs:
-                found.append(Demand(value.name, allowed, whole))
+                demands.append(Demand(value.name, allowed, whole))
                 continue
             operands = self._operands(value, allowed) if self._steps > 0 else None
             if operands is None:
@@ -279,7 +279,7 @@ class _Analysis:
                 if step not in seen:
                     seen.add(step)
                     pending.append(step)
-        return found
+        return demands
 
     def _operands(self, value: Value, allowed: Allowed) -> list[tuple[Value, Allowed]] | None:
         """The demands on the operands of a value; nothing where it is in range anyway."""
@@ -295,23 +295,23 @@ class _Analysis:
         demands: dict[str, list[Demand]] = defaultdict(list)
         for demand in (demand for several in self.demands for demand in several or ()):
             demands[demand.source].append(demand)
-        found = {}
-        for name, asked in demands.items():
-            joined, everything = _join(asked), limits(self.inputs[name])
+        ranges = {}
+        for name, group in demands.items():
+            joined, everything = _join(group), limits(self.inputs[name])
             low, high = overlap(everything, (joined.low, joined.high))
             ignore = joined.ignore
             if ignore is not None and not within((ignore, ignore), everything):
                 ignore = None
             if (low, high) != everything or self.inputs[name].dtype in NARROW_INTEGERS:
-                found[name] = Allowed(low, high, ignore)
-        return found
+                ranges[name] = Allowed(low, high, ignore)
+        return ranges
 
     def _is_ensured(self, demand: Demand) -> bool:
         """Whether the range of an input, shared by all its lookups, is as narrow as required."""
         everything = Allowed(*limits(self.inputs[demand.source]))
-        found, asked = self.ranges.get(demand.source, everything), demand.allowed
-        ignored = found.ignore is None or asked.holds(found.ignore)
-        return ignored and within((found.low, found.high), (asked.low, asked.high))
+        range_, wanted = self.ranges.get(demand.source, everything), demand.allowed
+        ignored = range_.ignore is None or wanted.holds(range_.ignore)
+        return ignored and within((range_.low, range_.high), (wanted.low, wanted.high))
 
 
 def _join(demands: Sequence[Demand]) -> Allowed:

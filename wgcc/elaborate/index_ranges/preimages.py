@@ -90,8 +90,8 @@ def preimage(node: Node, allowed: Allowed, facts: Facts) -> Demands | None:
     if carries(node):
         return [(node.inputs[0], allowed)]
     if node.op in _ONE_OPERAND:
-        found = _ONE_OPERAND[node.op](allowed)
-        return [(node.inputs[0], found)] if found else None
+        operand_range = _ONE_OPERAND[node.op](allowed)
+        return [(node.inputs[0], operand_range)] if operand_range else None
     if node.op in _TWO_OPERANDS:
         return _of_constant_and_other(node, allowed, facts) or _of_row(node, allowed, facts)
     return None
@@ -115,8 +115,8 @@ def _of_constant_and_other(node: Node, allowed: Allowed, facts: Facts) -> Demand
     for rule, fixed, other in ((rules[0], z, x), (rules[1], x, z)):
         low, high = facts.intervals[fixed.name]
         if rule is not None and low == high:
-            found = rule(allowed, low)
-            return [(other, found)] if found else None
+            operand_range = rule(allowed, low)
+            return [(other, operand_range)] if operand_range else None
     return None
 
 
@@ -136,17 +136,17 @@ def _of_row(node: Node, allowed: Allowed, facts: Facts) -> Demands | None:
 def ends_occur(value: Value, facts: Facts) -> bool:
     """Whether some element is the least and some the greatest of its interval, in every call."""
     path: list[str] = []
-    found = facts.ends.get(value.name)
-    while found is None:
+    occur = facts.ends.get(value.name)
+    while occur is None:
         path.append(value.name)
         node = facts.producers.get(value.name)
         operand = _same_ends(node, facts) if node is not None else None
         if operand is None:
-            found = node is not None and node.op in ("iota", "const", "literal")
+            occur = node is not None and node.op in ("iota", "const", "literal")
         else:
-            value, found = operand, facts.ends.get(operand.name)
-    facts.ends.update(dict.fromkeys(path, found))
-    return found
+            value, occur = operand, facts.ends.get(operand.name)
+    facts.ends.update(dict.fromkeys(path, occur))
+    return occur
 
 
 def _same_ends(node: Node, facts: Facts) -> Value | None:
@@ -190,8 +190,8 @@ def _of_maximum(allowed: Allowed, least: int) -> Allowed | None:
 
 
 def _of_minimum(allowed: Allowed, most: int) -> Allowed | None:
-    found = _of_maximum(allowed.negated(), -most)
-    return found.negated() if found else None
+    negative = _of_maximum(allowed.negated(), -most)
+    return negative.negated() if negative else None
 
 
 _ONE_OPERAND: dict[str, Callable[[Allowed], Allowed | None]] = {

@@ -294,5 +294,5 @@ def _inner_sizes(tracer: Tracer, left: Given, right: Given, at: Span) -> Diagnos
     return problem
 
 
-def _with_types(found: Diagnostic, left: Given, right: Given) -> Diagnostic:
-    return found.also(left.span, str(left.value)).also(right.span, str(right.value))
+def _with_types(problem: Diagnostic, left: Given, right: Given) -> Diagnostic:
+    return problem.also(left.span, str(left.value)).also(right.span, str(right.value))

@@ -175,9 +175,9 @@ def _check_values(context: Context, test: ast.Test, prepare: Prepare) -> None:
     outputs = {str(i): tensor.value for i, (_, tensor) in enumerate(context.assertions)}
     traced = context.trace.finish(f"test {test.name.value}", outputs)
     graph = prepare(check_ranges(traced, context.trace.lookups, context.report))
-    asked = effort(graph) + sum(_drawing_effort(context, value) for value in graph.sources)
-    if not context.budget.afford(asked):
-        _refuse_effort(context, test, asked)
+    steps = effort(graph) + sum(_drawing_effort(context, value) for value in graph.sources)
+    if not context.budget.afford(steps):
+        _refuse_effort(context, test, steps)
         return
     sources = {value.name: _initial_values(context, value) for value in graph.sources}
     try:
@@ -191,8 +191,8 @@ def _check_values(context: Context, test: ast.Test, prepare: Prepare) -> None:
             report_failed_assertion(context, assertion)
 
 
-def _refuse_effort(context: Context, test: ast.Test, asked: int) -> None:
-    text = f"this test needs about {asked:,} steps of computation"
+def _refuse_effort(context: Context, test: ast.Test, steps: int) -> None:
+    text = f"this test needs about {steps:,} steps of computation"
     problem = context.report.error("WG0421", text, test.name)
     problem.note(f"all tests together may take {MOST_EFFORT:,}")
     problem.help("test with smaller sizes")

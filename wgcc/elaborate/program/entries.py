@@ -223,8 +223,8 @@ class Attempt:
 
     @property
     def failed(self) -> bool:
-        found = self._context.report.diagnostics.items[self._problems :]
-        return any(problem.severity == "error" for problem in found)
+        problems = self._context.report.diagnostics.items[self._problems :]
+        return any(problem.severity == "error" for problem in problems)
 
     def undo(self) -> None:
         context = self._context

@@ -153,10 +153,10 @@ def _path(context: Context, text: Text, folder: Path) -> Path:
     try:
         path = (folder / text.value).resolve()
     except (OSError, ValueError, RuntimeError) as error:
-        found = context.report.error("WG0701", f"cannot read `{text.value}`", text.span)
-        raise Stop(found) from error
+        diagnostic = context.report.error("WG0701", f"cannot read `{text.value}`", text.span)
+        raise Stop(diagnostic) from error
     if Path(text.value).is_absolute() or not path.is_relative_to(folder.resolve()):
         problem = f"`{text.value}` is outside the folder of the program"
-        found = context.report.error("WG0704", problem, text.span)
-        raise Stop(found.help("copy the file next to the model, or into a folder beside it"))
+        diagnostic = context.report.error("WG0704", problem, text.span)
+        raise Stop(diagnostic.help("copy the file next to the model, or into a folder beside it"))
     return path

@@ -194,7 +194,7 @@ def _insertion(entry: ast.Function, optimizer: str) -> list[tuple[Span, str]]:
 
 
 def _all_minimized(context: Context) -> list[Minimized]:
-    return [each for found in context.parts.minimized.values() for each in found]
+    return [each for in_entry in context.parts.minimized.values() for each in in_entry]
 
 
 def _report_untrained(context: Context) -> None:

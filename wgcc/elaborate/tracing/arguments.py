@@ -170,16 +170,18 @@ def bind(report: Report, function: BuiltinFunction, arguments: Arguments, at: Sp
     extra = {name: given for name, given in arguments.named.items() if name not in plain}
     if extra and 2 not in stars:
         _unknown(report, function, list(plain), extra)
-    found = dict(zip(plain, positional, strict=False))
-    for name in found.keys() & arguments.named.keys():
+    by_name = dict(zip(plain, positional, strict=False))
+    for name in by_name.keys() & arguments.named.keys():
         text = f"argument `{name}` of `{function.name}` is given twice"
         raise Stop(report.error("WG0207", text, arguments.named[name].span))
-    found |= {name: given for name, given in arguments.named.items() if name in plain}
+    by_name |= {name: given for name, given in arguments.named.items() if name in plain}
     values = {
-        name: found[name].value if name in found else _default(report, function, name, default, at)
+        name: by_name[name].value
+        if name in by_name
+        else _default(report, function, name, default, at)
         for name, default in plain.items()
     }
-    spans = {name: given.span for name, given in found.items()}
+    spans = {name: given.span for name, given in by_name.items()}
     return BoundArgs(at, values, spans, rest, extra)
 
 
