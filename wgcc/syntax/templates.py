@@ -48,7 +48,7 @@ def template(text: str) -> ast.Expr:
 
 
 def parsed(text: str) -> ast.File:
-    """Text of our own, which has no errors."""
+    """The tree of a text of our own, which has no errors."""
     diagnostics = Diagnostics()
     file = parse(Source("", text), diagnostics)
     assert not diagnostics.errors, text
