@@ -24,7 +24,7 @@ from wgcc.ir.dtypes import FLOATS, INTEGERS, NUMBERS
 WANTED = {FLOATS: "floats", INTEGERS: "whole numbers (i32)", NUMBERS: "numbers", ("bool",): "bools"}
 
 
-def given(args: BoundArgs, name: str) -> Given:
+def argument(args: BoundArgs, name: str) -> Given:
     value = args[name]
     assert value is not None
     return Given(value, args.span(name))
@@ -34,10 +34,10 @@ def tensor(
     tracer: Tracer, args: BoundArgs, name: str, dtypes: Sequence[str] = (), rank: int | None = None
 ) -> Tensor:
     """The argument as a tensor of one of these dtypes (any, if none are named)."""
-    return checked(tracer, given(args, name), name, dtypes, rank)
+    return as_tensor(tracer, argument(args, name), name, dtypes, rank)
 
 
-def checked(
+def as_tensor(
     tracer: Tracer, got: Given, name: str, dtypes: Sequence[str] = (), rank: int | None = None
 ) -> Tensor:
     value = got.value
@@ -188,14 +188,14 @@ def number(tracer: Tracer, args: BoundArgs, name: str) -> float:
 
 def scalar(tracer: Tracer, args: BoundArgs, name: str, dtype: str) -> Tensor:
     """One number, known now or at run time."""
-    got = given(args, name)
+    got = argument(args, name)
     value = got.value
     if isinstance(value, (Dim, Number)):
         return as_scalar(tracer, got, dtype)
     if not isinstance(value, Tensor) or value.dims:
         text = f"`{name}` must be one number, but this is {describe(value)}"
         raise Stop(tracer.report.error("WG0415", text, got.span))
-    return checked(tracer, got, name, (dtype,))
+    return as_tensor(tracer, got, name, (dtype,))
 
 
 def dims(tracer: Tracer, args: BoundArgs, name: str) -> list[Dim]:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.builtins.shapes import joined
+from wgcc.elaborate.builtins.shapes import concatenate
 from wgcc.elaborate.operators import broadcasting
-from wgcc.elaborate.operators.broadcasting import TensorExpr, aligned, iota
+from wgcc.elaborate.operators.broadcasting import TensorExpr, broadcast_dims, iota
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
 from wgcc.elaborate.tracing.dims import Dim, product
@@ -198,7 +198,7 @@ def cosine_similarity(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     first = expect.tensor(tracer, args, "a", FLOATS)
     second = expect.tensor(tracer, args, "b", (first.dtype,))
     left, right = Given(first, args.span("a")), Given(second, args.span("b"))
-    dims = aligned(tracer, "cosine_similarity", left, right, at)
+    dims = broadcast_dims(tracer, "cosine_similarity", left, right, at)
     a, b = (TensorExpr(tracer, x).broadcast(dims).cast("f32") for x in (first, second))
     axes = [expect.axis(tracer, args, a.tensor)]
     least = _least_square(tracer, args)
@@ -270,7 +270,7 @@ def _largest(tracer: Tracer, x: Tensor, axis: int, k: Dim) -> Tensor:
         last = broadcasting.part(tracer, x, axis, parts * PART, Dim.literal(rest))
         least = k if k.size < rest else Dim.literal(rest)
         positions.append(_move(tracer, _largest(tracer, last, axis, least), parts * PART))
-    candidates = joined(tracer, positions, axis)
+    candidates = concatenate(tracer, positions, axis)
     values = _take(tracer, x, candidates, axis)
     return _take(tracer, candidates, _largest(tracer, values, axis, k), axis)
 

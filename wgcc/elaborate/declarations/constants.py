@@ -63,7 +63,7 @@ def declare_dim(context: Context, decl: ast.DimDecl, given: float | None = None)
         report.error("WG0401", text, at)
         return FAILED
     if not value.is_literal:
-        return value.named(name)
+        return value.with_name(name)
     span = decl.name.span
     return Dim.declared(name, value.size, f"{span.source.name}:{span.start}")
 
@@ -115,7 +115,7 @@ def check_assertion(context: Context, node: ast.Assert) -> None:
 def report_failed_assertion(context: Context, node: ast.Assert) -> Diagnostic:
     text = node.text.value if node.text is not None else "this assertion does not hold"
     names = {name.text for name in walk(node.condition) if isinstance(name, ast.Name)}
-    about = [given.span for name, given in context.given.items() if name in names]
+    about = [given.span for name, given in context.call_arguments.items() if name in names]
     if len(about) == 1 and context.functions and context.functions[-1].is_built_in:
         problem = context.report.error("WG0403", text, about[0])
         problem.also(node.condition.span, "the rule")

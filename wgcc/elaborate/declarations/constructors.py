@@ -43,7 +43,7 @@ def gather_arguments(
     return Arguments(positional, named)
 
 
-def constructed(context: Context, constructor: ast.Constructor) -> LayerType:
+def layer_type_of(context: Context, constructor: ast.Constructor) -> LayerType:
     """`module.Layer[sizes](arguments)` in the current scope, not created yet."""
     layer = _named_layer(context, constructor)
     if constructor.sizes is not None:

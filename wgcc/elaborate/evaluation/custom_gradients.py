@@ -101,8 +101,8 @@ class CustomGradient:
         ]
         self.first_node = len(context.trace.builder.nodes)
 
-    def applied(self, result: AnyValue) -> AnyValue:
-        """The results, with this gradient."""
+    def attach_to(self, result: AnyValue) -> AnyValue:
+        """The results of the function, with this gradient attached."""
         results = list(_float_tensors(result))
         if not results:
             return result

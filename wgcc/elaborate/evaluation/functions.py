@@ -47,10 +47,10 @@ def call_function(
     given = _by_parameter(context, node, arguments, shown)
     signature = Signature(shown, {size.text for size in node.sizes}, layer=layer)
     context.functions.append(function)
-    around, context.given = context.given, given
+    around, context.call_arguments = context.call_arguments, given
     try:
         with (
-            context.bounded(at),
+            context.catch_deep_nesting(at),
             context.report.inside(at),
             context.within(Scope(function.scope), _prefix(context, function)),
         ):
@@ -59,10 +59,10 @@ def call_function(
             with remat_region(context, function) as region:
                 gradient = node.gradient and CustomGradient(context, function, node.gradient)
                 result = _run(context, function, signature)
-                return region.results(gradient.applied(result) if gradient else result)
+                return region.results(gradient.attach_to(result) if gradient else result)
     finally:
         context.functions.pop()
-        context.given = around
+        context.call_arguments = around
 
 
 def match_results(

@@ -1,4 +1,4 @@
-"""Which numbers the inputs of an entry may hold, so that every index and label is in range.
+"""Finds the numbers that inputs of an entry may hold, so that all indices and labels are in range.
 
 A GPU silently clamps an index that is out of range. Runtimes refuse an input that leads to one.
 What depends on several inputs, on state or on floats is checked by the entry's range guard:
@@ -131,7 +131,7 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a lookup requires of an input: of all its elements (`whole`) or of some."""
+    """A lookup requires this of an input: of all its elements (`whole`) or of some."""
 
     source: str
     allowed: Allowed
@@ -240,7 +240,7 @@ class _Analysis:
         unproven: list[Lookup] = []
         narrowest: dict[Value, Interval] = {}
 
-        def narrowed(value: Value, known: Interval) -> Interval:
+        def narrow(value: Value, known: Interval) -> Interval:
             first = self.same.get(value, value)
             if first not in narrowest:
                 if value.name in self.ranges:
@@ -253,7 +253,7 @@ class _Analysis:
                 narrowest[first] = known
             return narrowest[first]
 
-        intervals(self.graph, narrowed)
+        intervals(self.graph, narrow)
         return unproven
 
     def _demands(self, lookup: Lookup) -> list[Demand] | None:

@@ -164,7 +164,7 @@ def _choice(node: Node, producers: Mapping[str, Node], by_name: Mapping[str, Int
 
 
 def _corners(rule: Callable[[Any, Any], Any]) -> Arithmetic:
-    """For functions of two numbers whose extremes are at the ends of the intervals."""
+    """The rule for a function of two numbers whose extremes are at the ends of the intervals."""
 
     def apply(inputs: Sequence[Any]) -> Any:
         x, z = inputs
@@ -175,7 +175,7 @@ def _corners(rule: Callable[[Any, Any], Any]) -> Arithmetic:
 
 
 def _monotone(rule: Callable[..., Any]) -> Arithmetic:
-    """For functions that increase with each operand."""
+    """The rule for a function that increases with each operand."""
 
     def apply(inputs: Sequence[Any]) -> Any:
         return rule(*(low for low, _ in inputs)), rule(*(high for _, high in inputs))

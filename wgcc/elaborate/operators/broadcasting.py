@@ -21,7 +21,7 @@ from wgcc.elaborate.tracing.values import Tensor
 from wgcc.errors import Diagnostic, Span
 
 
-def aligned(
+def broadcast_dims(
     tracer: Tracer, op: str, left: Given, right: Given, at: Span, without: int = 0
 ) -> tuple[Dim, ...]:
     """The dims of `left op right`, leaving out the last `without` axes of both.

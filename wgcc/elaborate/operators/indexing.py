@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from wgcc.elaborate.operators.arithmetic import elementwise
 from wgcc.elaborate.operators.broadcasting import (
-    aligned,
+    broadcast_dims,
     cut,
     flip,
     part,
@@ -44,7 +44,7 @@ def looked_up(tracer: Tracer, x: Tensor, ids: Sequence[Given], first: int, at: S
     for size, given in zip(sizes, ids, strict=True):
         tracer.look_up(_tensor(given), size.size, "an index")
     if len(ids) == 2:
-        common = aligned(tracer, SHOWN, ids[0], ids[1], at)
+        common = broadcast_dims(tracer, SHOWN, ids[0], ids[1], at)
         if _counts_rows(tracer, _tensor(ids[0]), sizes[0], common):
             return _row_by_row(tracer, x, _tensor(ids[1]), common, first)
     return _gather(tracer, x, _position(tracer, sizes, ids, at), first, len(ids))

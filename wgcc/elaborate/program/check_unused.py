@@ -159,7 +159,7 @@ def check_test(context: Context, file: LoadedFile, test: ast.Test, prepare: Prep
     with context.separate(parts, trace, Scope(file.scope)):
         context.in_test, context.assertions = True, []
         try:
-            with context.bounded(test.name.span):
+            with context.catch_deep_nesting(test.name.span):
                 run_block(context, test.body)
         except Stop:
             return

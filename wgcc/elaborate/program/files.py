@@ -51,7 +51,7 @@ class Loader:
 
     @property
     def files(self) -> list[LoadedFile]:
-        """All that were read but those of the library."""
+        """The files that were read, except those of the library."""
         library = self.context.report.library
         return [file for file in self._files.values() if file.source not in library]
 

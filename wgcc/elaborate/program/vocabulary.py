@@ -81,7 +81,7 @@ def _tables(context: Context, graph: Graph) -> Iterator[IdSizes]:
 
 
 def _written_ids(graph: Graph) -> Iterator[IdSizes]:
-    """For an entry that takes an id and returns the next one: the numbers of both."""
+    """How many ids there are, if the entry takes an id and returns the next one."""
     taken = [value for value in graph.inputs if _is_id(value)]
     given = [value for value in graph.outputs.values() if _is_id(value)]
     if len(taken) != 1 or len(given) != 1:

@@ -129,7 +129,7 @@ class BoundArgs:
     def span(self, name: str) -> Span:
         return self.spans.get(name, self.call)
 
-    def given(self, name: str) -> bool:
+    def is_given(self, name: str) -> bool:
         return name in self.spans
 
     def text(self, name: str) -> str:
@@ -240,7 +240,7 @@ def one_of(
     words = ", ".join(f'"{option}"' for option in options)
     shown = f'"{value.value}"' if isinstance(value, Text) else describe(value)
     problem = report.error("WG0209", f"{what} must be one of {words}, but this is {shown}", at)
-    for near in report.meant(value.value, options)[:1] if isinstance(value, Text) else ():
+    for near in report.similar_names(value.value, options)[:1] if isinstance(value, Text) else ():
         problem.help(f'did you mean "{near}"?', (at, f'"{near}"'))
     raise Stop(problem)
 

@@ -84,7 +84,7 @@ class Dim:
         terms = [len(dim.polynomial or ()) for dim in (self, other)]
         return terms[0] * terms[1]
 
-    def named(self, name: str) -> Dim:
+    def with_name(self, name: str) -> Dim:
         return replace(self, name=name)
 
     def __add__(self, other: Dim) -> Dim:

@@ -154,10 +154,10 @@ def _fact(context: Context, node: ast.Expr) -> PytorchArgument:
         return PytorchArgument(text)
     if isinstance(node, (ast.ListExpr, ast.TupleExpr)):
         return PytorchArgument(text, items=tuple(_fact(context, item) for item in node.items))
-    return described(context, text, context.read(context.value(node)))
+    return pytorch_argument(context, text, context.read(context.value(node)))
 
 
-def described(context: Context, text: str, value: AnyValue) -> PytorchArgument:
+def pytorch_argument(context: Context, text: str, value: AnyValue) -> PytorchArgument:
     if isinstance(value, Tensor):
         sizes = tuple(_size(context, dim) for dim in value.dims)
         lengths = tuple(dim.size for dim in value.dims)
@@ -169,7 +169,7 @@ def described(context: Context, text: str, value: AnyValue) -> PytorchArgument:
     if isinstance(value, (ListValue, TupleValue)):
         parts = enumerate(value.items)
         return PytorchArgument(
-            text, items=tuple(described(context, f"{text}[{i}]", v) for i, v in parts)
+            text, items=tuple(pytorch_argument(context, f"{text}[{i}]", v) for i, v in parts)
         )
     if isinstance(value, OptimizerValue):
         return PytorchArgument(text, rate=_rate(value))
