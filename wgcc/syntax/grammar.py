@@ -52,9 +52,9 @@ def _load(key: str) -> lark.Lark | None:
 
 
 def _make(key: str, text: str) -> lark.Lark:
-    made = lark.Lark(text, parser="lalr", lexer="basic", tree_class=RawNode)
+    parser = lark.Lark(text, parser="lalr", lexer="basic", tree_class=RawNode)
     file = io.BytesIO()
-    made.save(file)
+    parser.save(file)
     keep_cached(key, file.getvalue())
     # Loaded tables are faster than built ones, which check their terminals at every use.
     file.seek(0)

@@ -105,8 +105,8 @@ def name(text: str) -> ast.Name:
 def call(function: str | ast.Expr, *parts: Part, **named: Part) -> ast.Call:
     """Named arguments that are None are left out."""
     head = name(function) if isinstance(function, str) else function
-    given: list[Any] = [ast.Argument(NOWHERE, None, tree_of(part)) for part in parts]  # type: ignore[arg-type]
-    return ast.Call(NOWHERE, head, (*given, *named_arguments(named)))
+    positional: list[Any] = [ast.Argument(NOWHERE, None, tree_of(part)) for part in parts]  # type: ignore[arg-type]
+    return ast.Call(NOWHERE, head, (*positional, *named_arguments(named)))
 
 
 def named_arguments(named: Mapping[str, Part]) -> tuple[ast.Argument, ...]:
@@ -124,8 +124,8 @@ def constructor(
 ) -> ast.Constructor:
     """`Linear[8, 4](bias = false)`; brackets and parentheses only where something is in them."""
     dims: Any = tuple(map(tree_of, sizes))
-    given = named_arguments(arguments or {})
-    return ast.Constructor(NOWHERE, (identifier(layer),), dims or None, given or None)
+    options = named_arguments(arguments or {})
+    return ast.Constructor(NOWHERE, (identifier(layer),), dims or None, options or None)
 
 
 def bind(targets: Sequence[ast.Expr], value: ast.Expr) -> ast.Bind:
