@@ -316,8 +316,8 @@ class _Sources:
         return node is not None and node.op == "const"
 
     def _node(self, value: Value) -> Node | None:
-        made = (graph.producer(value) for graph in self._traces)
-        return next((node for node in made if node is not None), self._in_bodies.get(value))
+        producers = (graph.producer(value) for graph in self._traces)
+        return next((node for node in producers if node is not None), self._in_bodies.get(value))
 
     def _value_of_round(self, node: Node, value: Value) -> Value | None:
         """The value of one round, if `value` stacks those of all rounds of a loop."""

@@ -172,8 +172,8 @@ def _mask(tracer: Tracer, args: BoundArgs, q: Tensor, k: Tensor, stack: Dim) -> 
     mask = expect.tensor(tracer, args, "mask", (*FLOATS, "bool"))
     dims = (*q.dims[:-1], k.dims[-2])
     scores = Tensor(q.value, dims)  # has the type of the scores, which are never stored
-    given = Given(mask, args.span("mask"))
-    common = broadcast_dims(tracer, "mask", Given(scores, args.call), given, args.span("mask"))
+    operand = Given(mask, args.span("mask"))
+    common = broadcast_dims(tracer, "mask", Given(scores, args.call), operand, args.span("mask"))
     if len(common) > len(dims) or any(x.size != y.size for x, y in zip(common, dims, strict=True)):
         text = f"attention: the scores are {scores}, and the mask {mask} cannot be added to them"
         raise Stop(tracer.report.error("WG0418", text, args.span("mask")))

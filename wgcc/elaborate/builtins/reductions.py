@@ -184,13 +184,13 @@ def normalize(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
 
     In f32, because f16 has no number as small as eps².
     """
-    given = expect.tensor(tracer, args, "x", FLOATS)
-    x = TensorExpr(tracer, given).cast("f32")
-    axes = expect.axes(tracer, args, given)
+    tensor = expect.tensor(tracer, args, "x", FLOATS)
+    x = TensorExpr(tracer, tensor).cast("f32")
+    axes = expect.axes(tracer, args, tensor)
     squares = x.apply("square").sum(axes).keep(axes, x)
     # sqrt(max(s, eps^2)) is max(sqrt(s), eps), but has a finite slope at 0.
     unit = x * squares.apply("maximum", _least_square(tracer, args)).apply("rsqrt")
-    return unit.cast(given.dtype).tensor
+    return unit.cast(tensor.dtype).tensor
 
 
 def cosine_similarity(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:

@@ -75,8 +75,8 @@ def rebuild(like: AnyValue, tensors: Iterator[Tensor]) -> AnyValue:
     """The same tuple or list of other tensors."""
     if (items := parts(like)) is None:
         return next(tensors)
-    made = tuple(rebuild(item, tensors) for item in items)
-    return ListValue(made) if isinstance(like, ListValue) else TupleValue(made)
+    members = tuple(rebuild(item, tensors) for item in items)
+    return ListValue(members) if isinstance(like, ListValue) else TupleValue(members)
 
 
 def round_results(
@@ -118,9 +118,9 @@ def _match(
 ) -> Iterator[Tensor]:
     """The tensors of `after`, as far as it has the form of `before`."""
     if (items := parts(before)) is not None:
-        given = parts(after) or ()
-        if len(given) == len(items):
-            for old_item, new_item in zip(items, given, strict=True):
+        new_items = parts(after) or ()
+        if len(new_items) == len(items):
+            for old_item, new_item in zip(items, new_items, strict=True):
                 yield from _match(tracer, old_item, new_item, carried, at)
         return
     old = next(carried)
@@ -254,12 +254,12 @@ class _Scan:
     def _round(self) -> tuple[list[Tensor], AnyValue, list[Tensor]]:
         """The next state, the form of the result and its tensors."""
         carried = [self.trace.carry(init, f"state{i}") for i, init in enumerate(self.inits)]
-        given = (
+        positional = (
             Given(rebuild(self.state, iter(carried)), self.args.span("init")),
             Given(self._slices(), self.args.span("xs")),
         )
         errors = len(self.tracer.report.diagnostics.errors)
-        output = self.tracer.call(self.function, Arguments(given), self.at)
+        output = self.tracer.call(self.function, Arguments(positional), self.at)
         if len(self.tracer.report.diagnostics.errors) > errors:
             raise Stop
         where = self._declaration_span()

@@ -32,8 +32,8 @@ def _functions() -> Iterator[BuiltinFunction]:
 def _function(name: str, parameters: str) -> BuiltinFunction:
     def call(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
         warn_of_inputs(tracer, name, args, at)
-        given = {key: expect.argument(args, key) for key in args.spans}
-        return tracer.call(tracer.built_in(name), Arguments(named=given), at)
+        arguments = {key: expect.argument(args, key) for key in args.spans}
+        return tracer.call(tracer.built_in(name), Arguments(named=arguments), at)
 
     return BuiltinFunction(name, parameters, call)
 

@@ -110,12 +110,12 @@ def _bind_options(context: Context, layer: LayerType, scope: Scope, at: Span) ->
 
 def _option(context: Context, layer: LayerType, parameter: ast.ValueParam, at: Span) -> AnyValue:
     name, key = layer.definition.name, parameter.name.text
-    given = layer.arguments.get(key)
-    if given is None and parameter.default is None:
+    argument = layer.arguments.get(key)
+    if argument is None and parameter.default is None:
         text = f"`{name}` needs the argument `{key}`"
         raise Stop(context.report.error("WG0208", text, at))
-    if given is not None:
-        value, where = context.read(given.value), given.span
+    if argument is not None:
+        value, where = context.read(argument.value), argument.span
     else:
         assert parameter.default is not None
         value = context.read(option_value(context, parameter.default))

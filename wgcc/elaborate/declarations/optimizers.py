@@ -192,8 +192,8 @@ def _known_setting(
     if form == "word":
         if not isinstance(value, Text) or value.value not in setting.words:
             choice = " or ".join(f'"{word}"' for word in setting.words)
-            given = f'"{value.value}"' if isinstance(value, Text) else describe(value)
-            text = f"`{name}` must be {choice}, but this is {given}"
+            description = f'"{value.value}"' if isinstance(value, Text) else describe(value)
+            text = f"`{name}` must be {choice}, but this is {description}"
             raise Stop(context.report.error("WG0218", text, at))
         return value.value
     if form in _TUPLES:

@@ -176,13 +176,13 @@ class CustomGradient:
     def _refuse_parameters(self) -> None:
         """A trained parameter that the body reads itself would get no gradient, in silence."""
         trace, report = self.context.trace, self.context.report
-        given = {trace.own(leaf.value) for leaf in self.floats if isinstance(leaf, Tensor)}
+        arguments = {trace.own(leaf.value) for leaf in self.floats if isinstance(leaf, Tensor)}
         known = self.context.parts.params
         params = {value: known.get(path) for value, path in trace.current_contents().items()}
         for node in trace.builder.nodes[self.first_node :]:
             for value in node.inputs:
                 ref = params.get(value)
-                if ref is None or ref.frozen or value in given or OPS[node.op].stops_gradient:
+                if ref is None or ref.frozen or value in arguments or OPS[node.op].stops_gradient:
                     continue
                 text = f"the gradient of `{self.function.name}` leaves out parameter `{ref.path}`"
                 problem = report.error("WG0316", text, self.gradient)

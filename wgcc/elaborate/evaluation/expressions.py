@@ -225,8 +225,8 @@ OPTIMIZER_MEMBERS = ("grad_norm", "lr", "step")
 
 
 def call(context: Context, function: AnyValue, arguments: Arguments, at: Span) -> AnyValue:
-    given = [*arguments.positional, *arguments.named.values()]
-    if has_failed(function) or any(has_failed(item.value) for item in given):
+    all_arguments = [*arguments.positional, *arguments.named.values()]
+    if has_failed(function) or any(has_failed(item.value) for item in all_arguments):
         raise Stop
     context.here = at
     if isinstance(function, Builtin):

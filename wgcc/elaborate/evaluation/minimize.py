@@ -174,11 +174,11 @@ def _settings(context: Context, node: ast.Minimize, optimizer: OptimizerValue) -
     settings = settings_of(context, optimizer)
     if not isinstance(node.optimizer, ast.Call):
         return settings
-    given = gather_arguments(context, node.optimizer.arguments)
-    if given.positional:
+    arguments = gather_arguments(context, node.optimizer.arguments)
+    if arguments.positional:
         text = "settings are given by name: `opt(lr = ...)`"
-        raise Stop(context.report.error("WG0218", text, given.positional[0].span))
-    for name, item in given.named.items():
+        raise Stop(context.report.error("WG0218", text, arguments.positional[0].span))
+    for name, item in arguments.named.items():
         require_setting(context, optimizer, name, item.name_span or item.span)
         value = context.read(context.require(item.value))
         put_setting(context, optimizer, settings, name, value, item.span)

@@ -86,9 +86,9 @@ def _origin(value: Value, makers: Mapping[str, Node]) -> Value:
 
 def intervals_so_far(nodes: Sequence[Node], values: Sequence[Value]) -> list[Interval]:
     """The intervals of `values` in a graph under construction."""
-    made = {value.name for node in nodes for value in node.outputs}
+    outputs = {value.name for node in nodes for value in node.outputs}
     read = (*(value for node in nodes for value in node.inputs), *values)
-    sources = {value.name: value for value in read if value.name not in made}
+    sources = {value.name: value for value in read if value.name not in outputs}
     known = intervals(Graph("so far", inputs=tuple(sources.values()), nodes=tuple(nodes)))
     return [known[value.name] for value in values]
 

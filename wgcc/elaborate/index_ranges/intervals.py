@@ -144,12 +144,12 @@ def body_intervals(body: Graph, rounds: int, inputs: Sequence[Interval]) -> Mapp
     A carry is what it starts as, or what a round makes of any carry.
     """
     count = len(body.state)
-    given = dict(zip((value.name for value in body.inputs[1:]), inputs[count:], strict=True))
-    given[body.inputs[0].name] = (0, rounds - 1)
-    wide = intervals(body, lambda value, known: given.get(value.name, known))
+    by_name = dict(zip((value.name for value in body.inputs[1:]), inputs[count:], strict=True))
+    by_name[body.inputs[0].name] = (0, rounds - 1)
+    wide = intervals(body, lambda value, known: by_name.get(value.name, known))
     for carry, start in zip(body.state, inputs, strict=False):
-        given[carry.name] = hull(start, wide[body.writes[carry.name].name])
-    return intervals(body, lambda value, known: given.get(value.name, known))
+        by_name[carry.name] = hull(start, wide[body.writes[carry.name].name])
+    return intervals(body, lambda value, known: by_name.get(value.name, known))
 
 
 def _choice(node: Node, producers: Mapping[str, Node], by_name: Mapping[str, Interval]) -> Interval:

@@ -105,10 +105,10 @@ def _check_function(context: Context, function: FunctionValue) -> None:
         scope.bind(size.text, Dim.placeholder(size.text))
     try:
         with context.within(scope, ""):
-            given = _placeholder_arguments(context, function.node)
-        if given is not None:
+            arguments = _placeholder_arguments(context, function.node)
+        if arguments is not None:
             at = function.node.name.span
-            call_function(context, function, Arguments(given), at, function.name)
+            call_function(context, function, Arguments(arguments), at, function.name)
     except Stop:
         return
 
@@ -116,15 +116,15 @@ def _check_function(context: Context, function: FunctionValue) -> None:
 def _placeholder_arguments(context: Context, node: ast.Function) -> list[Given] | None:
     """Tensors for the arguments, up to the first with a default that may decide what is traced."""
     rest = Dim.placeholder("..")
-    given: list[Given] = []
+    arguments: list[Given] = []
     for parameter in node.values:
         name, kind = parameter.name, parameter.kind
         if parameter.default is not None and _decides(kind):
-            return given
+            return arguments
         if isinstance(kind, (str, ast.OneOf)):
             return None
-        given.append(Given(_placeholder(context, name.text, kind, rest), name.span))
-    return given
+        arguments.append(Given(_placeholder(context, name.text, kind, rest), name.span))
+    return arguments
 
 
 def _decides(kind: ast.Kind) -> bool:

@@ -149,8 +149,8 @@ class Loader:
                     file, dim.name, declare_dim(context, dim, self._given_size(file, dim.name))
                 )
         elif isinstance(item, ast.Const):
-            given = self._given_size(file, item.name)
-            self._define(file, item.name, declare_const(context, item, given))
+            size = self._given_size(file, item.name)
+            self._define(file, item.name, declare_const(context, item, size))
         elif isinstance(item, ast.Assert):
             check_assertion(context, item)
 

@@ -82,15 +82,15 @@ def _tables(context: Context, graph: Graph) -> Iterator[IdSizes]:
 
 def _written_ids(graph: Graph) -> Iterator[IdSizes]:
     """How many ids there are, if the entry takes an id and returns the next one."""
-    taken = [value for value in graph.inputs if _is_id(value)]
-    given = [value for value in graph.outputs.values() if _is_id(value)]
-    if len(taken) != 1 or len(given) != 1:
+    input_ids = [value for value in graph.inputs if _is_id(value)]
+    output_ids = [value for value in graph.outputs.values() if _is_id(value)]
+    if len(input_ids) != 1 or len(output_ids) != 1:
         return
-    low, high, _ = graph.entry.ranges.get(taken[0].name, (None, 0, None))
+    low, high, _ = graph.entry.ranges.get(input_ids[0].name, (None, 0, None))
     # Ids that are shifted or clamped do not show how many there are.
     if low == 0 and high < INTEGER_RANGES["i32"][1]:
-        yield IdSizes(high + 1, f"`{taken[0].name}` of `{graph.name}` is one of {high + 1} ids")
-    classes = _classes(graph, given[0])
+        yield IdSizes(high + 1, f"`{input_ids[0].name}` of `{graph.name}` is one of {high + 1} ids")
+    classes = _classes(graph, output_ids[0])
     if classes is not None:
         yield IdSizes(classes, f"`{graph.name}` returns one of {classes} ids")
 

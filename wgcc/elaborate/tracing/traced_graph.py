@@ -227,10 +227,10 @@ class TracedBody(TracedGraph):
         types: tuple[TensorType, ...],
         attrs: Mapping[str, Any],
     ) -> tuple[Value, ...]:
-        made = super().apply(op, tuple(map(self.own, inputs)), types, attrs)
-        self._own.update(made)
-        self._made.update(made)
-        return made
+        values = super().apply(op, tuple(map(self.own, inputs)), types, attrs)
+        self._own.update(values)
+        self._made.update(values)
+        return values
 
     def own(self, value: Value) -> Value:
         """`value` as the body sees it."""
