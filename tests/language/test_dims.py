@@ -81,7 +81,7 @@ def test_placeholder_sizes_never_agree_and_always_divide() -> None:
         (-D, "-D = -64"),
         (D * D, "D**2 = 4096"),
         (D - D, "0"),
-        ((Dim.literal(3) * D).named("W"), "W = 192"),
+        ((Dim.literal(3) * D).with_name("W"), "W = 192"),
         (Dim.placeholder("N"), "N"),
     ],
 )

@@ -80,10 +80,12 @@ class Report:
         known = counterpart(name) if what in ("name", "function", "layer") else None
         if known is not None:
             return problem.help(f"coming from PyTorch: {known.advice()}")
-        near = self.meant(name, (option for option in options if not option.startswith("_")))
+        near = self.similar_names(
+            name, (option for option in options if not option.startswith("_"))
+        )
         return problem.help(f"did you mean `{near[0]}`?", (place(at), near[0])) if near else problem
 
-    def meant(self, name: str, options: Iterable[str]) -> list[str]:
+    def similar_names(self, name: str, options: Iterable[str]) -> list[str]:
         """The `options` that are spelt alike; none after many guesses, because they take long."""
         self._guesses += 1
         if self._guesses > MOST_GUESSES or self._compared > MOST_COMPARED:
@@ -153,12 +155,12 @@ class Budget:
         """Count an expression. With `is_silent` (unused code) the check just ends at the limit."""
         self._steps += cost
         if self._steps > MOST_STEPS:
-            raise self._exhausted(f"more than {MOST_STEPS:,} expressions", at, is_silent)
+            raise self._report_exhaustion(f"more than {MOST_STEPS:,} expressions", at, is_silent)
 
     def node(self, at: Place, is_silent: bool, cost: int = 1) -> None:
         self._nodes += cost
         if self._nodes > MOST_NODES:
-            raise self._exhausted(f"more than {MOST_NODES:,} operations", at, is_silent)
+            raise self._report_exhaustion(f"more than {MOST_NODES:,} operations", at, is_silent)
 
     def afford(self, effort: int) -> bool:
         """Whether numpy may still do this much; if so, it is counted."""
@@ -167,7 +169,7 @@ class Budget:
         self._effort += effort
         return True
 
-    def _exhausted(self, what: str, at: Place, is_silent: bool) -> Exhausted:
+    def _report_exhaustion(self, what: str, at: Place, is_silent: bool) -> Exhausted:
         if not is_silent:
             text = f"this program unrolls to {what}"
             problem = self._report.error("WG0804", text, at, "the check stopped here")

@@ -95,7 +95,7 @@ class _Layout:
                 self._comment(token, comments)
             else:
                 is_name = token.start in names and token.text.isidentifier()
-                named = token.retagged("NAME") if is_name else token
+                named = token.read_as("NAME") if is_name else token
                 self._code(named, comments, is_new, token.start in inline)
                 comments, is_new = [], False
         self._own_lines(comments, 0)

@@ -16,7 +16,7 @@ from wgcc.syntax.tokens import (
     OPENERS,
     SOFT,
     Token,
-    inserted,
+    token_after,
     words,
 )
 
@@ -33,7 +33,7 @@ CONTINUES_BEFORE = words(
 
 
 def statement_ends(tokens: list[Token]) -> list[Token]:
-    """Only newlines that end statements: at most one between two, none at the ends of a block."""
+    """Keep newlines that end statements: at most one between two, none at the ends of a block."""
     kept: list[Token] = []
     open_brackets: list[str] = []
     pending: Token | None = None
@@ -137,7 +137,7 @@ def brace_indented(source: Source, tokens: list[Token], diagnostics: Diagnostics
             diagnostics.error("WG0117", "blocks use braces, not `:` and indentation", span).help(
                 "write `{` here and `}` after the last statement", (span, " {")
             )
-            kept.append(token.retagged("LBRACE", "{"))
+            kept.append(token.read_as("LBRACE", "{"))
             open_blocks.append(indentation(source, head))
         else:
             kept.append(token)
@@ -159,7 +159,7 @@ def _close(kept: list[Token]) -> None:
     at = len(kept)
     while kept[at - 1].type == "_NL":
         at -= 1
-    kept.insert(at, inserted("RBRACE", "}", kept[at - 1]))
+    kept.insert(at, token_after("RBRACE", "}", kept[at - 1]))
 
 
 BLOCK_HEADERS = words("fn entry for if else layer model test optimizer group")
@@ -210,7 +210,7 @@ def _insert_brace(source: Source, kept: list[Token], last: Token, diagnostics: D
     at = len(kept)
     while kept[at - 1].type == "_NL":
         at -= 1
-    kept.insert(at, inserted("LBRACE", "{", last))
+    kept.insert(at, token_after("LBRACE", "{", last))
 
 
 # Far more than programs need.
@@ -229,13 +229,13 @@ def limit_depth(source: Source, tokens: list[Token], diagnostics: Diagnostics) -
             kept.append(token)
         elif depth == DEEPEST + 1 and token.text in OPENERS:
             _report(source, token, diagnostics)
-            kept.append(token.retagged("NAME", "_"))
+            kept.append(token.read_as("NAME", "_"))
         depth -= token.text in CLOSERS
     return kept
 
 
 def cut_depth(source: Source, tokens: list[Token], diagnostics: Diagnostics) -> list[Token]:
-    """Before brackets are made to match: drop what follows very many open ones."""
+    """Drop what follows very many open brackets, before brackets are made to match."""
     kept: list[Token] = []
     depth = 0
     for token in tokens:
@@ -367,7 +367,7 @@ class _Balancer:
         self.diagnostics.error(
             "WG0101", f"`{opener.text}` is closed by `{token.text}`", span, f"expected `{right}`"
         ).also(opener.span(self.source), "opened here").help(f"write `{right}`", (span, right))
-        self.kept.append(token.retagged(CLOSER_TYPES[opener.text], right))
+        self.kept.append(token.read_as(CLOSER_TYPES[opener.text], right))
 
     def _insert_closer(self, before: Token | None) -> None:
         opener = self.open.pop()
@@ -383,7 +383,7 @@ class _Balancer:
         at = len(self.kept)
         while self.kept[at - 1].type == "_NL":
             at -= 1
-        place = inserted(CLOSER_TYPES[opener.text], closer, self.kept[at - 1])
+        place = token_after(CLOSER_TYPES[opener.text], closer, self.kept[at - 1])
         self.kept.insert(at, place)
         own_line = f"\n{self.source.line_indent(opener.line)}" if closer == "}" else ""
         problem.fix((place.span(self.source), own_line + closer))

@@ -7,7 +7,7 @@ import re
 
 from wgcc.errors import Diagnostic, Diagnostics, Source, Span
 from wgcc.syntax.blocks import CONTINUES_AFTER
-from wgcc.syntax.grammar import UnexpectedToken, expected_text, found_text, grammar, shortened
+from wgcc.syntax.grammar import UnexpectedToken, expected_text, found_text, grammar, shorten
 from wgcc.syntax.mistakes import FOREIGN
 from wgcc.syntax.tokens import words
 
@@ -169,11 +169,11 @@ def _line_ends_early(a: UnexpectedToken) -> bool:
 def _explain_generally(a: UnexpectedToken) -> None:
     named = a.previous.text in CONTINUES_AFTER or a.at_line_end
     known = named and a.previous.text and a.previous.type != "_NL"
-    after = f" after `{shortened(a.previous.text)}`" if known else ""
+    after = f" after `{shorten(a.previous.text)}`" if known else ""
     closes = a.at_line_end and a.token.type == "RBRACE"
-    found = "the end of the line" if closes else found_text(a.token)
+    token_text = "the end of the line" if closes else found_text(a.token)
     problem = a.diagnostics.error(
-        "WG0120", f"expected {expected_text(a.accepts)}{after}, found {found}", a.span
+        "WG0120", f"expected {expected_text(a.accepts)}{after}, found {token_text}", a.span
     )
     advice = advise(a)
     if advice is not None:

@@ -24,7 +24,7 @@ DEEPEST = 128
 
 @dataclass(slots=True)
 class Reading:
-    """What all builders of the tree share: the source, its diagnostics, and where the parser is."""
+    """State that all builders of the tree share: the source, its diagnostics, and the nesting."""
 
     source: Source
     diagnostics: Diagnostics
@@ -54,7 +54,7 @@ class Reading:
         """Was something in it repaired in a way that may have changed its meaning?"""
         return any(node.start <= place <= node.end for place in self.doubtful)
 
-    def doubted(self, node: RawNode) -> ast.Broken:
+    def broken_with_names(self, node: RawNode) -> ast.Broken:
         names: list[str] = []
         todo: list[Any] = [node]
         while todo:
@@ -299,7 +299,7 @@ def assertion(reading: Reading, node: RawNode) -> ast.Assert:
 
 def _statement(reading: Reading, node: RawNode) -> ast.Statement:
     if node.rule not in ("for_stmt", "if_stmt") and reading.is_doubtful(node):
-        return reading.doubted(node)
+        return reading.broken_with_names(node)
     return _STATEMENTS[node.rule](reading, node)
 
 

@@ -52,9 +52,9 @@ def _load(key: str) -> lark.Lark | None:
 
 
 def _make(key: str, text: str) -> lark.Lark:
-    made = lark.Lark(text, parser="lalr", lexer="basic", tree_class=RawNode)
+    parser = lark.Lark(text, parser="lalr", lexer="basic", tree_class=RawNode)
     file = io.BytesIO()
-    made.save(file)
+    parser.save(file)
     keep_cached(key, file.getvalue())
     # Loaded tables are faster than built ones, which check their terminals at every use.
     file.seek(0)
@@ -94,7 +94,7 @@ class Grammar:
 def _with_place(build: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
     """`build`, but the node's place covers all parts, also those that are not in the tree."""
 
-    def wrapped(parts: list[Any]) -> Any:
+    def build_with_place(parts: list[Any]) -> Any:
         node = build(parts)
         if type(node) is RawNode and node.start < 0:
             places = [part for part in parts if _has_place(part)]
@@ -102,7 +102,7 @@ def _with_place(build: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]
                 node.start, node.end = places[0].start, places[-1].end
         return node
 
-    return wrapped
+    return build_with_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,10 +281,10 @@ def found_text(token: Token) -> str:
         return "the end of the file"
     if token.type in grammar().keywords.values():
         return f"the keyword `{token.text}`"
-    return f"`{shortened(token.text)}`"
+    return f"`{shorten(token.text)}`"
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 

@@ -29,7 +29,7 @@ ONE_LINE = words(
 
 def member(reading: Reading, node: RawNode) -> ast.LayerMember:
     if node.rule in ONE_LINE and reading.is_doubtful(node):
-        return reading.doubted(node)
+        return reading.broken_with_names(node)
     return _MEMBERS[node.rule](reading, node)
 
 
@@ -261,7 +261,7 @@ _MEMBERS: dict[str, Callable[[Reading, Any], ast.LayerMember]] = {
 
 def item(reading: Reading, node: RawNode) -> ast.Item:
     if node.rule in ONE_LINE and reading.is_doubtful(node):
-        return reading.doubted(node)
+        return reading.broken_with_names(node)
     return _ITEMS[node.rule](reading, node)
 
 

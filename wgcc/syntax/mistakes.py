@@ -61,7 +61,7 @@ def _name(source: Source, token: Token, diagnostics: Diagnostics) -> Token:
         return token
     text = f"this name has {len(token.text):,} characters; at most {LONGEST_NAME} are possible"
     diagnostics.error("WG0107", text, token.span(source))
-    return token.retagged("NAME", token.text[:LONGEST_NAME])
+    return token.read_as("NAME", token.text[:LONGEST_NAME])
 
 
 def _open_string(source: Source, token: Token, diagnostics: Diagnostics) -> Token:
@@ -69,11 +69,11 @@ def _open_string(source: Source, token: Token, diagnostics: Diagnostics) -> Toke
     behind = source.text[token.end : token.end + 2]
     if len(behind) == 2 and behind[0] == "\\" and behind[1] != "\n":
         diagnostics.error("WG0103", "this string has too many `\\`", quote)
-        return token.retagged("STRING", '""')
+        return token.read_as("STRING", '""')
     diagnostics.error(
         "WG0103", "this string is never closed", quote, "the string starts here"
     ).help('add a closing `"`; a string cannot span lines')
-    return token.retagged("STRING", f'{token.text}"')
+    return token.read_as("STRING", f'{token.text}"')
 
 
 def _hash(source: Source, token: Token, diagnostics: Diagnostics) -> None:
@@ -90,7 +90,7 @@ def _bare_float(source: Source, token: Token, diagnostics: Diagnostics) -> Token
     message = f"a number cannot {'end' if whole else 'begin'} with `.`"
     span = token.span(source)
     diagnostics.error("WG0116", message, span).help(f"write `{meant}`", (span, meant))
-    return token.retagged("FLOAT", meant)
+    return token.read_as("FLOAT", meant)
 
 
 def _foreign_word(source: Source, token: Token, diagnostics: Diagnostics) -> Token:
@@ -99,7 +99,7 @@ def _foreign_word(source: Source, token: Token, diagnostics: Diagnostics) -> Tok
         f"`{token.text}`: names use ASCII letters, digits and `_` only",
         token.span(source),
     ).note("names become WGSL identifiers and JSON keys in the bundle")
-    return token.retagged("NAME", token.text[:LONGEST_NAME])
+    return token.read_as("NAME", token.text[:LONGEST_NAME])
 
 
 def _stray(source: Source, token: Token, diagnostics: Diagnostics) -> Token | None:
@@ -111,7 +111,7 @@ def _stray(source: Source, token: Token, diagnostics: Diagnostics) -> Token | No
         diagnostics.error("WG0104", f"`{token.text}` is not an operator here", span).help(
             f"write `{better}`", (span, better)
         )
-        return token.retagged(type_, better)
+        return token.read_as(type_, better)
     problem = diagnostics.error("WG0100", f"unexpected character {_show(token.text)}", span)
     if token.text in _HINTS:
         problem.help(_HINTS[token.text])
@@ -126,7 +126,7 @@ def _other_quotes(source: Source, token: Token, diagnostics: Diagnostics) -> Tok
     diagnostics.error("WG0104", message, token.span(source)).help(
         _HINTS[token.text[0]], (token.span(source), meant)
     )
-    return token.retagged("STRING", meant)
+    return token.read_as("STRING", meant)
 
 
 def _show(char: str) -> str:
@@ -188,7 +188,7 @@ def names_among_keywords(tokens: list[Token]) -> list[Token]:
     before = [nothing, *tokens]
     after = [*tokens[1:], nothing]
     return [
-        token.retagged("NAME") if _is_name(previous, token, following) else token
+        token.read_as("NAME") if _is_name(previous, token, following) else token
         for previous, token, following in zip(before, tokens, after, strict=False)
     ]
 
@@ -238,7 +238,7 @@ def correct_keywords(source: Source, tokens: list[Token], diagnostics: Diagnosti
         else:
             problem.help(meaning.advice, (span, meaning.instead))
             keywords = grammar().keywords
-            kept += [token.retagged(keywords[word], word) for word in meaning.instead.split()]
+            kept += [token.read_as(keywords[word], word) for word in meaning.instead.split()]
     return kept
 
 
@@ -265,7 +265,7 @@ def _guess(word: str, guesses: dict[str, _Meaning | None]) -> _Meaning | None:
     if word not in guesses:
         if len(guesses) >= _MOST_GUESSES:
             return None
-        guesses[word] = _misspelt(word)
+        guesses[word] = _guess_keyword(word)
     return guesses[word]
 
 
@@ -289,7 +289,7 @@ def _python_import() -> _Meaning:
     )
 
 
-def _misspelt(word: str) -> _Meaning | None:
+def _guess_keyword(word: str) -> _Meaning | None:
     near = did_you_mean(word, grammar().keywords)
     if not near:
         return None

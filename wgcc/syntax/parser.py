@@ -29,7 +29,7 @@ from wgcc.syntax.tokens import (
     SOFT,
     RawNode,
     Token,
-    inserted,
+    token_after,
 )
 
 # Parsing and checking this many takes seconds; real programs have a hundred times fewer.
@@ -98,7 +98,7 @@ class _Parse:
         self.diagnostics = diagnostics
         self.beginning = Token("_NL", "", 0, 0, 1)
         last = tokens[-1] if tokens else self.beginning
-        self.tokens = [*tokens, inserted(END, "", last)]
+        self.tokens = [*tokens, token_after(END, "", last)]
         self.machine = grammar().machine()
         self.at = 0
         self.since_error = _TOKENS_BETWEEN_ERRORS
@@ -126,7 +126,7 @@ class _Parse:
             if token.type == END:
                 return self.machine.finish(token)
             if not self.machine.feed(token):
-                name = token.retagged("NAME")
+                name = token.read_as("NAME")
                 if not self._may_be_name(token) or not self.machine.feed(name):
                     return None
                 self.tokens[self.at] = name
@@ -155,7 +155,7 @@ class _Parse:
     def _repair(self) -> bool:
         """Insert, drop or retag one token so that the next ones are accepted, if possible."""
         rest = self.tokens[self.at : self.at + _TOKENS_AFTER_REPAIR + 1]
-        name = rest[0].retagged("NAME")
+        name = rest[0].read_as("NAME")
         if rest[0].text.isidentifier() and self._is_accepted([name, *rest[1:3]], needed=2):
             self.tokens[self.at] = name
             return True
@@ -176,12 +176,12 @@ class _Parse:
     def _insertable(self, accepts: set[str]) -> list[Token]:
         before = self._token(-1)
         extras = [
-            inserted(type_, grammar().texts.get(type_, "\n"), before)
+            token_after(type_, grammar().texts.get(type_, "\n"), before)
             for type_ in _INSERTABLE
             if type_ in accepts
         ]
         if {"NAME", "INT", "FLOAT"} <= accepts:
-            extras.append(inserted("NAME", MISSING_VALUE, before))
+            extras.append(token_after("NAME", MISSING_VALUE, before))
         return extras
 
     def _is_accepted(self, tokens: list[Token], needed: int = _TOKENS_AFTER_REPAIR) -> bool:
@@ -200,7 +200,7 @@ class _Parse:
                 return True
             if starts_item(self.tokens, end) and "_NL" in frame.followers and end > 0:
                 # The line break was dropped as a continuation, but a new statement begins here.
-                self.tokens.insert(end, inserted("_NL", "\n", self.tokens[end - 1]))
+                self.tokens.insert(end, token_after("_NL", "\n", self.tokens[end - 1]))
                 self._give_up(frame, end)
                 return True
         return False

@@ -261,8 +261,8 @@ def _state(node: ast.State) -> str:
 
 def constructor_text(node: ast.Constructor) -> str:
     sizes = f"[{_list(node.sizes)}]" if node.sizes is not None else ""
-    given = f"({_arguments(node.arguments)})" if node.arguments is not None else ""
-    return ".".join(part.text for part in node.path) + sizes + given
+    arguments = f"({_arguments(node.arguments)})" if node.arguments is not None else ""
+    return ".".join(part.text for part in node.path) + sizes + arguments
 
 
 def _submodule(node: ast.Submodule) -> str:
@@ -270,8 +270,8 @@ def _submodule(node: ast.Submodule) -> str:
     size = node.list_size
     variable = f"{size.variable.text} in " if size is not None and size.variable else ""
     count = f"[{variable}{expression_text(size.count)}]" if size is not None else ""
-    made = constructor_text(node.constructor)
-    return f"{words}{node.name.text}{count}: {made}{_guard(node.guard)}"
+    layer = constructor_text(node.constructor)
+    return f"{words}{node.name.text}{count}: {layer}{_guard(node.guard)}"
 
 
 def _dims(node: ast.Dims) -> str:
@@ -312,16 +312,16 @@ def _names(names: Iterable[ast.Identifier]) -> str:
 
 
 def _parameters(sizes: Sequence[ast.Identifier], values: Sequence[ast.ValueParam]) -> str:
-    given = f"({', '.join(map(_value_param, values))})" if values else ""
-    return (f"[{_names(sizes)}]" if sizes else "") + given
+    parameters = f"({', '.join(map(_value_param, values))})" if values else ""
+    return (f"[{_names(sizes)}]" if sizes else "") + parameters
 
 
 def _function(node: ast.Function, remarks: Remarks) -> list[str]:
     word = "entry" if node.is_entry else "fn"
-    given = _parameters(node.sizes, node.values) + ("" if node.values else "()")
+    parameters = _parameters(node.sizes, node.values) + ("" if node.values else "()")
     result = f" -> {type_text(node.result)}" if node.result is not None else ""
     averages = f" with {'.'.join(name.text for name in node.averages)}" if node.averages else ""
-    heading = f"{word} {node.name.text}{given}{result}{averages}"
+    heading = f"{word} {node.name.text}{parameters}{result}{averages}"
     lines = _with_docs(node.doc)
     if not isinstance(node.body, ast.Block):
         lines.append(f"{heading} = {expression_text(node.body)}")

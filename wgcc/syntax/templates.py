@@ -48,7 +48,7 @@ def template(text: str) -> ast.Expr:
 
 
 def parsed(text: str) -> ast.File:
-    """Text of our own, which has no errors."""
+    """The tree of a text of our own, which has no errors."""
     diagnostics = Diagnostics()
     file = parse(Source("", text), diagnostics)
     assert not diagnostics.errors, text
@@ -60,9 +60,9 @@ def filled(text: str, *parts: Part) -> ast.Expr:
 
     def change(node: ast.Syntax) -> ast.Syntax | None:
         if isinstance(node, Hole):
-            found = trees[node.place]
-            assert found is not None, f"hole {node.place} of {text} is no named argument"
-            return found
+            filling = trees[node.place]
+            assert filling is not None, f"hole {node.place} of {text} is no named argument"
+            return filling
         if isinstance(node, ast.Call) and any(map(is_left_out, node.arguments)):
             kept = tuple(item for item in node.arguments if not is_left_out(item))
             return rewrite(ast.Call(node.span, node.function, kept), change)
@@ -105,13 +105,13 @@ def name(text: str) -> ast.Name:
 def call(function: str | ast.Expr, *parts: Part, **named: Part) -> ast.Call:
     """Named arguments that are None are left out."""
     head = name(function) if isinstance(function, str) else function
-    given: list[Any] = [ast.Argument(NOWHERE, None, tree_of(part)) for part in parts]  # type: ignore[arg-type]
-    return ast.Call(NOWHERE, head, (*given, *named_arguments(named)))
+    positional: list[Any] = [ast.Argument(NOWHERE, None, tree_of(part)) for part in parts]  # type: ignore[arg-type]
+    return ast.Call(NOWHERE, head, (*positional, *named_arguments(named)))
 
 
 def named_arguments(named: Mapping[str, Part]) -> tuple[ast.Argument, ...]:
-    found: Any = {key: tree_of(part) for key, part in named.items() if part is not None}
-    return tuple(ast.Argument(NOWHERE, identifier(key), tree) for key, tree in found.items())
+    trees: Any = {key: tree_of(part) for key, part in named.items() if part is not None}
+    return tuple(ast.Argument(NOWHERE, identifier(key), tree) for key, tree in trees.items())
 
 
 def typed(dtype: str, sizes: Sequence[Part], any_float: bool = False) -> ast.TypeExpr:
@@ -124,8 +124,8 @@ def constructor(
 ) -> ast.Constructor:
     """`Linear[8, 4](bias = false)`; brackets and parentheses only where something is in them."""
     dims: Any = tuple(map(tree_of, sizes))
-    given = named_arguments(arguments or {})
-    return ast.Constructor(NOWHERE, (identifier(layer),), dims or None, given or None)
+    options = named_arguments(arguments or {})
+    return ast.Constructor(NOWHERE, (identifier(layer),), dims or None, options or None)
 
 
 def bind(targets: Sequence[ast.Expr], value: ast.Expr) -> ast.Bind:

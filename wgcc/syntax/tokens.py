@@ -21,12 +21,12 @@ class Token:
     def span(self, source: Source) -> Span:
         return Span(source, self.start, self.end)
 
-    def retagged(self, type_: str, text: str | None = None) -> Token:
+    def read_as(self, type_: str, text: str | None = None) -> Token:
         """The same place read as another terminal."""
         return Token(type_, self.text if text is None else text, self.start, self.end, self.line)
 
 
-def inserted(type_: str, text: str, after: Token) -> Token:
+def token_after(type_: str, text: str, after: Token) -> Token:
     """A token that is not in the text, placed after another."""
     return Token(type_, text, after.end, after.end, after.line)
 

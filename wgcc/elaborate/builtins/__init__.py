@@ -14,13 +14,13 @@ from wgcc.elaborate.tracing.arguments import BuiltinFunction
 
 
 def _discover() -> dict[str, BuiltinFunction]:
-    found: dict[str, BuiltinFunction] = {}
+    functions: dict[str, BuiltinFunction] = {}
     for info in sorted(pkgutil.iter_modules(__path__), key=lambda info: info.name):
         module = importlib.import_module(f"{__name__}.{info.name}")
         for function in getattr(module, "FUNCTIONS", ()):
-            assert function.name not in found, f"two built-ins {function.name}"
-            found[function.name] = function
-    return found
+            assert function.name not in functions, f"two built-ins {function.name}"
+            functions[function.name] = function
+    return functions
 
 
 BUILTINS = _discover()

@@ -48,10 +48,10 @@ def grad(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
         text = f"`grad` differentiates one number, but this is {value}"
         problem = tracer.report.error("WG0305", text, args.span("value"), str(value))
         raise Stop(problem.help(f"reduce it first, e.g. `sum({args.text('value')})`"))
-    wrt = expect.given(args, "wrt")
+    wrt = expect.argument(args, "wrt")
     several = isinstance(wrt.value, (ListValue, TupleValue))
     items = wrt.value.items if isinstance(wrt.value, (ListValue, TupleValue)) else (wrt.value,)
-    tensors = [expect.checked(tracer, Given(item, wrt.span), "wrt", FLOATS) for item in items]
+    tensors = [expect.as_tensor(tracer, Given(item, wrt.span), "wrt", FLOATS) for item in items]
     outputs = [(tensor.dims, tensor.dtype) for tensor in tensors]
     results = tracer.emit_many("grad", value, *tensors, outputs=outputs)
     return TupleValue(results) if several else results[0]
@@ -60,7 +60,7 @@ def grad(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
 def close(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
     """Whether no two elements differ by more than `tol`."""
     tolerance = expect.number(tracer, args, "tol")
-    a, b = expect.given(args, "a"), expect.given(args, "b")
+    a, b = expect.argument(args, "a"), expect.argument(args, "b")
     if isinstance(a.value, (Dim, Number)) and isinstance(b.value, (Dim, Number)):
         return BoolValue(abs(plain(a.value) - plain(b.value)) <= tolerance)
     a, b = (_in_floats(tracer, operand) for operand in with_lists(tracer, a, b))
@@ -89,18 +89,18 @@ def backwards(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
 
 def params(tracer: Tracer, args: BoundArgs, at: Span) -> ListValue:
     """The parameters in a layer, frozen ones too, in the order of their declarations."""
-    layer = expect.given(args, "layer")
+    layer = expect.argument(args, "layer")
     if not holds_layers(layer.value):
         text = f"`params` lists the parameters of a layer, but this is {describe(layer.value)}"
         raise Stop(tracer.report.error("WG0501", text, layer.span))
-    found = stored_in(layer.value).values()
-    return ListValue(tuple(ref for ref in found if isinstance(ref, ParamRef)))
+    refs = stored_in(layer.value).values()
+    return ListValue(tuple(ref for ref in refs if isinstance(ref, ParamRef)))
 
 
 def lerp(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
     """start + weight (end - start), of numbers, tensors or whole layers."""
-    start, end = expect.given(args, "start"), expect.given(args, "end")
-    weight = expect.given(args, "weight")
+    start, end = expect.argument(args, "start"), expect.argument(args, "end")
+    weight = expect.argument(args, "weight")
     values = start.value, end.value, weight.value
     if all(isinstance(value, (Dim, Number)) for value in values):
         a, b, w = (plain(value) for value in values if isinstance(value, (Dim, Number)))
@@ -126,7 +126,7 @@ def _between_layers(tracer: Tracer, start: Given, end: Given, weight: Given) -> 
     if problem:
         text = f"`lerp` needs layers with the same parameters and state: {problem}"
         raise Stop(tracer.report.error("WG0315", text, end.span))
-    share = expect.checked(tracer, weight, "weight", ("f32",), rank=0)
+    share = expect.as_tensor(tracer, weight, "weight", ("f32",), rank=0)
     return LayerContents(_mix(tracer, first, second, share))
 
 
@@ -134,18 +134,18 @@ def _mix(
     tracer: Tracer, first: Mapping[str, Tensor], second: Mapping[str, Tensor], weight: Tensor
 ) -> dict[str, Tensor]:
     """Whole numbers and bools have nothing in between: they are those of the second."""
-    found = dict(second)
+    mixed = dict(second)
     for name, tensor in second.items():
         if tensor.dtype in FLOATS:
             start, end = TensorExpr(tracer, first[name]), TensorExpr(tracer, tensor)
             share = TensorExpr(tracer, weight).cast(tensor.dtype)
-            found[name] = (start + (end - start) * share).tensor
-    return found
+            mixed[name] = (start + (end - start) * share).tensor
+    return mixed
 
 
 def append(tracer: Tracer, args: BoundArgs, at: Span) -> ListValue:
     """A list with one more item."""
-    items, item = expect.given(args, "list"), expect.given(args, "item")
+    items, item = expect.argument(args, "list"), expect.argument(args, "item")
     if not isinstance(items.value, ListValue):
         text = f"`append` adds to a list, but this is {describe(items.value)}"
         problem = tracer.report.error("WG0501", text, items.span)

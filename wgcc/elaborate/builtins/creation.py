@@ -113,9 +113,9 @@ def randint(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
 
 
 def _bound(tracer: Tracer, args: BoundArgs, name: str, dtype: str) -> int:
-    found = expect.whole(tracer, args, name, least=-(2**31)).size
-    tracer.check_fits(found - int(name == "high"), dtype, args.span(name))
-    return found
+    bound = expect.whole(tracer, args, name, least=-(2**31)).size
+    tracer.check_fits(bound - int(name == "high"), dtype, args.span(name))
+    return bound
 
 
 def bernoulli(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -298,15 +298,15 @@ def _places(tracer: Tracer, args: BoundArgs, rank: int) -> Tensor:
 
 def _common(tracer: Tracer, args: BoundArgs, x: Tensor, ids: Tensor, axis: int) -> tuple[Dim, ...]:
     """The sizes beside `axis`; one of size 1 is repeated."""
-    found = []
+    dims = []
     for number, (a, b) in enumerate(zip(x.dims, ids.dims, strict=True)):
         stretches = a.is_one or b.is_one or number == axis
         if not stretches and not tracer.same_size(a, b, args.span("ids"), "`take_along_axis`"):
             text = f"axis {number} of `x` is {a.full}, but of `ids` it is {b.full}"
             problem = tracer.report.error("WG0406", text, args.span("ids"), str(ids))
             raise Stop(problem.also(args.span("x"), str(x)))
-        found.append(b if a.is_one else a)
-    return tuple(found)
+        dims.append(b if a.is_one else a)
+    return tuple(dims)
 
 
 def _check_beside(

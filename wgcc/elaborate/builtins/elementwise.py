@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.operators.arithmetic import elementwise
-from wgcc.elaborate.operators.broadcasting import TensorExpr, aligned
-from wgcc.elaborate.operators.operands import adapted, plain
+from wgcc.elaborate.operators.broadcasting import TensorExpr, broadcast_dims
+from wgcc.elaborate.operators.operands import adapt_operands, plain
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
 from wgcc.elaborate.tracing.dims import DIFF, Dim, compare
@@ -90,7 +90,7 @@ def _gelu_tanh(x: float) -> float:
 
 def _extreme(op: str, rule: Callable[[float, float], float]) -> BuiltinFunction:
     def call(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
-        a, b = expect.given(args, "a"), expect.given(args, "b")
+        a, b = expect.argument(args, "a"), expect.argument(args, "b")
         x, y = a.value, b.value
         if isinstance(x, (Dim, Number)) and isinstance(y, (Dim, Number)):
             return x if rule(plain(x), plain(y)) == plain(x) else y
@@ -101,12 +101,12 @@ def _extreme(op: str, rule: Callable[[float, float], float]) -> BuiltinFunction:
 
 def atan2(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
     """The angle of the point (x, y), from -π to π."""
-    y, x = expect.given(args, "y"), expect.given(args, "x")
+    y, x = expect.argument(args, "y"), expect.argument(args, "x")
     if isinstance(y.value, (Dim, Number)) and isinstance(x.value, (Dim, Number)):
         return Number(math.atan2(plain(y.value), plain(x.value)))
     for name, got in (("y", y), ("x", x)):
         if isinstance(got.value, Tensor):
-            expect.checked(tracer, got, name, FLOATS)
+            expect.as_tensor(tracer, got, name, FLOATS)
     return elementwise(tracer, "atan2", "atan2", y, x, at)
 
 
@@ -115,15 +115,15 @@ def clamp(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
     if args["low"] is None and args["high"] is None:
         text = "`clamp` needs `low`, `high` or both"
         raise Stop(tracer.report.error("WG0208", text, at).help(f"`clamp({args.text('x')}, 0.0)`"))
-    x = expect.given(args, "x")
+    x = expect.argument(args, "x")
     limits = [name for name in ("low", "high") if args[name] is not None]
-    values = [x.value, *(expect.given(args, name).value for name in limits)]
+    values = [x.value, *(expect.argument(args, name).value for name in limits)]
     if all(isinstance(value, (Dim, Number)) for value in values):
         for name in limits:
-            x = Given(_limit(x.value, expect.given(args, name).value, name == "low"), x.span)
+            x = Given(_limit(x.value, expect.argument(args, name).value, name == "low"), x.span)
         return x.value
     for name in limits:
-        limit = expect.given(args, name)
+        limit = expect.argument(args, name)
         beyond = elementwise(tracer, "clamp", "lt" if name == "low" else "gt", x, limit, at, "bool")
         x = Given(_choose(tracer, "clamp", Given(beyond, at), limit, x, at), x.span)
     return x.value
@@ -141,19 +141,19 @@ def _order(value: AnyValue) -> float:
 
 def where(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
     """`a` where the condition holds, else `b`, element by element."""
-    condition, a, b = (expect.given(args, name) for name in ("condition", "a", "b"))
+    condition, a, b = (expect.argument(args, name) for name in ("condition", "a", "b"))
     if isinstance(condition.value, BoolValue):
         return a.value if condition.value.value else b.value
-    chosen = expect.checked(tracer, condition, "condition", ("bool",))
+    chosen = expect.as_tensor(tracer, condition, "condition", ("bool",))
     return _choose(tracer, "where", Given(chosen, condition.span), a, b, at)
 
 
 def _choose(tracer: Tracer, op: str, condition: Given, yes: Given, no: Given, at: Span) -> Tensor:
     """The `where` op with three operands that broadcast."""
-    a, b = adapted(tracer, op, yes, no, at, bools=True)
-    dims = aligned(tracer, op, Given(a, yes.span), Given(b, no.span), at)
+    a, b = adapt_operands(tracer, op, yes, no, at, bools=True)
+    dims = broadcast_dims(tracer, op, Given(a, yes.span), Given(b, no.span), at)
     both = Given(Tensor(a.value, dims), yes.span)
-    dims = aligned(tracer, op, both, condition, at)
+    dims = broadcast_dims(tracer, op, both, condition, at)
     assert isinstance(condition.value, Tensor)
     tensors = [tracer.broadcast(tensor, dims) for tensor in (condition.value, a, b)]
     return tracer.emit("where", *tensors, dims=dims, dtype=a.dtype)

@@ -24,7 +24,7 @@ from wgcc.ir.dtypes import FLOATS, INTEGERS, NUMBERS
 WANTED = {FLOATS: "floats", INTEGERS: "whole numbers (i32)", NUMBERS: "numbers", ("bool",): "bools"}
 
 
-def given(args: BoundArgs, name: str) -> Given:
+def argument(args: BoundArgs, name: str) -> Given:
     value = args[name]
     assert value is not None
     return Given(value, args.span(name))
@@ -34,10 +34,10 @@ def tensor(
     tracer: Tracer, args: BoundArgs, name: str, dtypes: Sequence[str] = (), rank: int | None = None
 ) -> Tensor:
     """The argument as a tensor of one of these dtypes (any, if none are named)."""
-    return checked(tracer, given(args, name), name, dtypes, rank)
+    return as_tensor(tracer, argument(args, name), name, dtypes, rank)
 
 
-def checked(
+def as_tensor(
     tracer: Tracer, got: Given, name: str, dtypes: Sequence[str] = (), rank: int | None = None
 ) -> Tensor:
     value = got.value
@@ -80,13 +80,13 @@ def axes(tracer: Tracer, args: BoundArgs, x: Tensor, name: str = "axis") -> list
         return list(range(x.rank))
     items = value.items if isinstance(value, (TupleValue, ListValue)) else (value,)
     at = args.span(name)
-    found: dict[int, AnyValue] = {}
+    by_position: dict[int, AnyValue] = {}
     for item in items:
         position = axis_of(tracer, x, item, at)
-        if position in found:
-            raise same_axis(tracer, x, position, (found[position], item), at)
-        found[position] = item
-    return sorted(found)
+        if position in by_position:
+            raise same_axis(tracer, x, position, (by_position[position], item), at)
+        by_position[position] = item
+    return sorted(by_position)
 
 
 def same_axis(
@@ -179,31 +179,31 @@ def number(tracer: Tracer, args: BoundArgs, name: str) -> float:
     """A number known at compile time, which f32 can hold."""
     value = args[name]
     if isinstance(value, (Dim, Number)):
-        found = float(value.size if isinstance(value, Dim) else value.value)
-        tracer.check_fits(found, "f32", args.span(name))
-        return found
+        as_float = float(value.size if isinstance(value, Dim) else value.value)
+        tracer.check_fits(as_float, "f32", args.span(name))
+        return as_float
     text = f"`{name}` must be a number known at compile time, but this is {describe(value)}"
     raise Stop(tracer.report.error("WG0503", text, args.span(name)))
 
 
 def scalar(tracer: Tracer, args: BoundArgs, name: str, dtype: str) -> Tensor:
     """One number, known now or at run time."""
-    got = given(args, name)
+    got = argument(args, name)
     value = got.value
     if isinstance(value, (Dim, Number)):
         return as_scalar(tracer, got, dtype)
     if not isinstance(value, Tensor) or value.dims:
         text = f"`{name}` must be one number, but this is {describe(value)}"
         raise Stop(tracer.report.error("WG0415", text, got.span))
-    return checked(tracer, got, name, (dtype,))
+    return as_tensor(tracer, got, name, (dtype,))
 
 
 def dims(tracer: Tracer, args: BoundArgs, name: str) -> list[Dim]:
     """A list of sizes."""
     value = args[name]
     if isinstance(value, (ListValue, TupleValue)):
-        found = [item for item in value.items if isinstance(item, Dim)]
-        if len(found) == len(value.items):
-            return found
+        sizes = [item for item in value.items if isinstance(item, Dim)]
+        if len(sizes) == len(value.items):
+            return sizes
     text = "a shape is a list of sizes, e.g. `[B, T, D]`"
     raise Stop(tracer.report.error("WG0415", text, args.span(name)))

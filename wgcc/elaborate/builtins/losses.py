@@ -28,7 +28,7 @@ from wgcc.ops import OPS
 REDUCTIONS = ("mean", "sum", "none")
 
 
-def reduced(tracer: Tracer, args: BoundArgs, each: TensorExpr) -> TensorExpr:
+def reduce_losses(tracer: Tracer, args: BoundArgs, each: TensorExpr) -> TensorExpr:
     """The mean of all losses, their sum, or the losses themselves."""
     reduction = expect.choice(tracer, args, "reduction", REDUCTIONS)
     if reduction == "none":
@@ -55,7 +55,7 @@ def label_loss(
     counts = None if ignore is None else label.compare("ne", ignore)
     each = each if counts is None else counts.choose(each, 0.0)
     if expect.choice(tracer, args, "reduction", REDUCTIONS) != "mean":
-        return reduced(tracer, args, each).tensor
+        return reduce_losses(tracer, args, each).tensor
     if weight is None and counts is None:
         return each.mean().tensor
     return (each.sum() / _total(is_label, weight, counts, scores.dtype)).tensor
@@ -91,7 +91,7 @@ def bce(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     prediction, target = _pair(tracer, args, at)
     warn_of_inputs(tracer, "bce", args, at)
     each = prediction.cast("f32").apply("bce", target.cast("f32"))
-    return reduced(tracer, args, each).cast(prediction.dtype).tensor
+    return reduce_losses(tracer, args, each).cast(prediction.dtype).tensor
 
 
 def _pair(tracer: Tracer, args: BoundArgs, at: Span) -> tuple[TensorExpr, TensorExpr]:
@@ -223,7 +223,7 @@ MOST_STEPS = 8
 
 
 def warn_of_inputs(tracer: Tracer, name: str, args: BoundArgs, at: Span) -> None:
-    """For any built-in function: warns if it is a loss, and gets the wrong kind of numbers."""
+    """Warn if a built-in function is a loss, and gets the wrong kind of numbers."""
     argument = next(iter(args.values))
     value = args[argument]
     if name == "bce":
@@ -235,7 +235,7 @@ def warn_of_inputs(tracer: Tracer, name: str, args: BoundArgs, at: Span) -> None
 def _warn_of_probabilities(
     tracer: Tracer, name: str, args: BoundArgs, argument: str, value: Tensor
 ) -> None:
-    """For losses that take scores or logarithms."""
+    """Warn if a loss that takes scores or logarithms gets probabilities."""
     ops, does = WRONG[name]
     _, node = _Sources(tracer.trace).origin(value.value)
     if node is None or node.op not in ops:
@@ -253,7 +253,7 @@ def _warn_of_probabilities(
 
 
 def _warn_of_scores(tracer: Tracer, args: BoundArgs, at: Span) -> None:
-    """For `bce`, which takes probabilities."""
+    """Warn if `bce`, which takes probabilities, gets scores."""
     value = args["prediction"]
     if not isinstance(value, Tensor) or not _Sources(tracer.trace).is_score(value.value):
         return
@@ -316,8 +316,8 @@ class _Sources:
         return node is not None and node.op == "const"
 
     def _node(self, value: Value) -> Node | None:
-        made = (graph.producer(value) for graph in self._traces)
-        return next((node for node in made if node is not None), self._in_bodies.get(value))
+        producers = (graph.producer(value) for graph in self._traces)
+        return next((node for node in producers if node is not None), self._in_bodies.get(value))
 
     def _value_of_round(self, node: Node, value: Value) -> Value | None:
         """The value of one round, if `value` stacks those of all rounds of a loop."""

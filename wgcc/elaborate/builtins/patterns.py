@@ -59,18 +59,18 @@ class Pattern:
 
 @dataclass
 class AxisSizes:
-    """The size of each axis name: given as an argument, found, or visible in the scope.
+    """The size of each axis name: given as an argument, computed, or visible in the scope.
 
     The pattern's `own` names are local to it, whatever dims the scope may have.
     """
 
     tracer: Tracer
     own: set[str]
-    found: dict[str, Dim] = field(default_factory=dict)
+    by_name: dict[str, Dim] = field(default_factory=dict)
 
     def get(self, name: str) -> Dim | None:
-        if name in self.found:
-            return self.found[name]
+        if name in self.by_name:
+            return self.by_name[name]
         if name.isdigit():
             return Dim.literal(int(name))
         return None if name in self.own else self.visible(name)
@@ -99,7 +99,7 @@ def match(tracer: Tracer, side: Side, x: Tensor, sizes: AxisSizes, at: Span) -> 
 
     Returns the side with `..` written out.
     """
-    side = expanded(tracer, side, x, at)
+    side = expand_rest(tracer, side, x, at)
     names = [axis for group in side for axis in group.axes if axis.name != "1"]
     for number, axis in enumerate(names):
         if axis.name in [earlier.name for earlier in names[:number]]:
@@ -123,7 +123,7 @@ def _refuse_swapped(tracer: Tracer, axis: Axis, dim: Dim, x: Tensor, sizes: Axis
         raise _wrong(tracer, text, axis.span)
 
 
-def expanded(tracer: Tracer, side: Side, x: Tensor, at: Span) -> Side:
+def expand_rest(tracer: Tracer, side: Side, x: Tensor, at: Span) -> Side:
     """`..` stands for as many axes as are left; they are numbered from the last one."""
     rest = [group for group in side if group.axes and group.axes[0].name == REST]
     left = x.rank - len(side) + len(rest)
@@ -178,21 +178,21 @@ def dims_of(side: Side, sizes: AxisSizes) -> tuple[Dim, ...]:
 
 
 def axis_dims(group: AxisGroup, sizes: AxisSizes) -> list[Dim]:
-    found = [sizes.get(axis.name) for axis in group.axes]
-    return [dim for dim in found if dim is not None]
+    dims = [sizes.get(axis.name) for axis in group.axes]
+    return [dim for dim in dims if dim is not None]
 
 
 def _match_one(tracer: Tracer, axis: Axis, dim: Dim, sizes: AxisSizes) -> None:
     known = sizes.get(axis.name)
     if known is None:
-        sizes.found[axis.name] = dim
+        sizes.by_name[axis.name] = dim
         return
     if not tracer.same_size(dim, known, axis.span, "pattern"):
         text = f"`{axis.name}` is {known.size} in this pattern, but the axis is {dim.full}"
         raise _wrong(tracer, text, axis.span)
     if not axis.name.isdigit():
         # Keep the axis's own dim, which has a name, rather than a plain number.
-        sizes.found[axis.name] = dim if known.is_literal else known
+        sizes.by_name[axis.name] = dim if known.is_literal else known
 
 
 def _match_merged(tracer: Tracer, group: AxisGroup, dim: Dim, sizes: AxisSizes) -> None:
@@ -207,7 +207,7 @@ def _match_merged(tracer: Tracer, group: AxisGroup, dim: Dim, sizes: AxisSizes) 
         if quotient is None:
             text = f"{dim.full} is not a multiple of {known.full}"
             raise _wrong(tracer, text, open_axes[0].span)
-        sizes.found[open_axes[0].name] = quotient
+        sizes.by_name[open_axes[0].name] = quotient
     elif compare(known, dim) is DIFF:
         raise _group_differs(tracer, group, dim, known, sizes)
     else:
@@ -233,8 +233,8 @@ def _group_differs(
 def _tokens(text: Text) -> list[tuple[str, Span]]:
     source, base = text.span.source, text.span.start + 1
     return [
-        (found.group(), Span(source, base + found.start(), base + found.end()))
-        for found in TOKEN.finditer(text.value)
+        (token.group(), Span(source, base + token.start(), base + token.end()))
+        for token in TOKEN.finditer(text.value)
     ]
 
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wgcc.elaborate.builtins import expect, patterns
-from wgcc.elaborate.operators.arithmetic import batched
-from wgcc.elaborate.operators.broadcasting import TensorExpr, aligned
+from wgcc.elaborate.operators.arithmetic import batched_matmul
+from wgcc.elaborate.operators.broadcasting import TensorExpr, broadcast_dims
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
 from wgcc.elaborate.tracing.dims import Dim, product
@@ -30,7 +30,7 @@ class Factor:
     def dims(self, names: Sequence[str]) -> list[Dim]:
         return [self.term.dims[self.names.index(name)] for name in names]
 
-    def ordered(self, names: Sequence[str]) -> TensorExpr:
+    def transpose_to(self, names: Sequence[str]) -> TensorExpr:
         return self.term.transpose([self.names.index(name) for name in names])
 
     def without(self, names: Sequence[str]) -> Factor:
@@ -59,7 +59,7 @@ def einsum(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         message = "`einsum` cannot merge axes; `rearrange` its result"
         raise Stop(tracer.report.error("WG0416", message, text.span))
     names = patterns.names_of(right)
-    result = _contract(tracer, factors, names).ordered(names)
+    result = _contract(tracer, factors, names).transpose_to(names)
     ones = iter(result.dims)
     one = Dim.literal(1)
     return result.reshape([one if g.axes[0].name == "1" else next(ones) for g in right]).tensor
@@ -69,7 +69,7 @@ def _factors(tracer: Tracer, pattern: patterns.Pattern, args: BoundArgs) -> list
     sizes = patterns.AxisSizes(tracer, pattern.own_names())
     factors: list[Factor] = []
     for side, got in zip(pattern.inputs, args.rest, strict=True):
-        x = expect.checked(tracer, got, "tensor", FLOATS)
+        x = expect.as_tensor(tracer, got, "tensor", FLOATS)
         if factors and x.dtype != factors[0].term.dtype:
             text = f"`einsum` mixes {factors[0].term.dtype} and {x.dtype}"
             raise Stop(tracer.report.error("WG0501", text, got.span, str(x)))
@@ -103,10 +103,10 @@ def _multiply(tracer: Tracer, a: Factor, b: Factor, needed: Sequence[str]) -> Fa
     inner = product(a.dims(summed))
     height, width = product(a.dims(rows)), product(b.dims(columns))
     lead = a.dims(stack)
-    left = a.ordered([*stack, *rows, *summed]).reshape([*lead, height, inner])
-    right = b.ordered([*stack, *summed, *columns]).reshape([*lead, inner, width])
+    left = a.transpose_to([*stack, *rows, *summed]).reshape([*lead, height, inner])
+    right = b.transpose_to([*stack, *summed, *columns]).reshape([*lead, inner, width])
     if stack:
-        result = batched(tracer, left.tensor, right.tensor, lead)
+        result = batched_matmul(tracer, left.tensor, right.tensor, lead)
     else:
         dims = (height, width)
         result = tracer.emit("matmul", left.tensor, right.tensor, dims=dims, dtype=left.dtype)
@@ -121,7 +121,7 @@ def _outer(a: Factor, b: Factor, names: Sequence[str]) -> Factor:
         own = [name for name in names if name in factor.names]
         dims = iter(factor.dims(own))
         shape = [next(dims) if name in own else Dim.literal(1) for name in names]
-        terms.append(factor.ordered(own).reshape(shape))
+        terms.append(factor.transpose_to(own).reshape(shape))
     return Factor(terms[0] * terms[1], tuple(names))
 
 
@@ -172,9 +172,9 @@ def _mask(tracer: Tracer, args: BoundArgs, q: Tensor, k: Tensor, stack: Dim) -> 
     mask = expect.tensor(tracer, args, "mask", (*FLOATS, "bool"))
     dims = (*q.dims[:-1], k.dims[-2])
     scores = Tensor(q.value, dims)  # has the type of the scores, which are never stored
-    given = Given(mask, args.span("mask"))
-    found = aligned(tracer, "mask", Given(scores, args.call), given, args.span("mask"))
-    if len(found) > len(dims) or any(x.size != y.size for x, y in zip(found, dims, strict=True)):
+    operand = Given(mask, args.span("mask"))
+    common = broadcast_dims(tracer, "mask", Given(scores, args.call), operand, args.span("mask"))
+    if len(common) > len(dims) or any(x.size != y.size for x, y in zip(common, dims, strict=True)):
         text = f"attention: the scores are {scores}, and the mask {mask} cannot be added to them"
         raise Stop(tracer.report.error("WG0418", text, args.span("mask")))
     term = TensorExpr(tracer, mask)
@@ -219,10 +219,10 @@ def _agree(tracer: Tracer, a: Tensor, b: Tensor, without: int, at: Span) -> bool
     return a.rank == b.rank and all(tracer.same_size(x, y, at, "attention") for x, y in pairs)
 
 
-def _show(found: Diagnostic, args: BoundArgs, **tensors: Tensor) -> Diagnostic:
+def _show(problem: Diagnostic, args: BoundArgs, **tensors: Tensor) -> Diagnostic:
     for name, x in tensors.items():
-        found.also(args.span(name), str(x))
-    return found
+        problem.also(args.span(name), str(x))
+    return problem
 
 
 FUNCTIONS = (

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.builtins.shapes import joined
+from wgcc.elaborate.builtins.shapes import concatenate
 from wgcc.elaborate.operators import broadcasting
-from wgcc.elaborate.operators.broadcasting import TensorExpr, aligned, iota
+from wgcc.elaborate.operators.broadcasting import TensorExpr, broadcast_dims, iota
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
 from wgcc.elaborate.tracing.dims import Dim, product
@@ -51,12 +51,12 @@ def _spread(name: str, rule: Callable[[TensorExpr], TensorExpr]) -> BuiltinFunct
     def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         x = TensorExpr(tracer, expect.tensor(tracer, args, "x", FLOATS))
         axes = expect.axes(tracer, args, x.tensor)
-        found = x.reduce("var", axes) if axes else x - x
+        variance = x.reduce("var", axes) if axes else x - x
         count = product(x.dims[axis] for axis in axes)
         correction = expect.whole(tracer, args, "correction", least=0)
         if correction.size:
-            found = found * _correction_factor(tracer, args, count, correction)
-        result = rule(found)
+            variance = variance * _correction_factor(tracer, args, count, correction)
+        result = rule(variance)
         keep = expect.flag(tracer, args, "keep")
         return (result.keep(axes, x) if keep else result).tensor
 
@@ -184,13 +184,13 @@ def normalize(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
 
     In f32, because f16 has no number as small as eps².
     """
-    given = expect.tensor(tracer, args, "x", FLOATS)
-    x = TensorExpr(tracer, given).cast("f32")
-    axes = expect.axes(tracer, args, given)
+    tensor = expect.tensor(tracer, args, "x", FLOATS)
+    x = TensorExpr(tracer, tensor).cast("f32")
+    axes = expect.axes(tracer, args, tensor)
     squares = x.apply("square").sum(axes).keep(axes, x)
     # sqrt(max(s, eps^2)) is max(sqrt(s), eps), but has a finite slope at 0.
     unit = x * squares.apply("maximum", _least_square(tracer, args)).apply("rsqrt")
-    return unit.cast(given.dtype).tensor
+    return unit.cast(tensor.dtype).tensor
 
 
 def cosine_similarity(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -198,7 +198,7 @@ def cosine_similarity(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     first = expect.tensor(tracer, args, "a", FLOATS)
     second = expect.tensor(tracer, args, "b", (first.dtype,))
     left, right = Given(first, args.span("a")), Given(second, args.span("b"))
-    dims = aligned(tracer, "cosine_similarity", left, right, at)
+    dims = broadcast_dims(tracer, "cosine_similarity", left, right, at)
     a, b = (TensorExpr(tracer, x).broadcast(dims).cast("f32") for x in (first, second))
     axes = [expect.axis(tracer, args, a.tensor)]
     least = _least_square(tracer, args)
@@ -265,12 +265,12 @@ def _largest(tracer: Tracer, x: Tensor, axis: int, k: Dim) -> Tensor:
         order = _order(tracer, x, axis, descending=True)
         return broadcasting.part(tracer, order, axis, 0, k)
     parts, rest = divmod(size, PART)
-    found = [_largest_of_parts(tracer, x, axis, k, parts)]
+    positions = [_largest_of_parts(tracer, x, axis, k, parts)]
     if rest:
         last = broadcasting.part(tracer, x, axis, parts * PART, Dim.literal(rest))
         least = k if k.size < rest else Dim.literal(rest)
-        found.append(_move(tracer, _largest(tracer, last, axis, least), parts * PART))
-    candidates = joined(tracer, found, axis)
+        positions.append(_move(tracer, _largest(tracer, last, axis, least), parts * PART))
+    candidates = concatenate(tracer, positions, axis)
     values = _take(tracer, x, candidates, axis)
     return _take(tracer, candidates, _largest(tracer, values, axis, k), axis)
 

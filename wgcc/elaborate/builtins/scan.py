@@ -68,15 +68,15 @@ def leaves(tracer: Tracer, value: AnyValue, name: str, at: Span) -> list[Tensor]
     """The tensors of a tensor, or of a tuple of tensors and tuples; numbers become tensors."""
     if (items := parts(value)) is not None:
         return [leaf for item in items for leaf in leaves(tracer, item, name, at)]
-    return [expect.checked(tracer, Given(value, at), name)]
+    return [expect.as_tensor(tracer, Given(value, at), name)]
 
 
-def rebuilt(like: AnyValue, tensors: Iterator[Tensor]) -> AnyValue:
+def rebuild(like: AnyValue, tensors: Iterator[Tensor]) -> AnyValue:
     """The same tuple or list of other tensors."""
     if (items := parts(like)) is None:
         return next(tensors)
-    made = tuple(rebuilt(item, tensors) for item in items)
-    return ListValue(made) if isinstance(like, ListValue) else TupleValue(made)
+    members = tuple(rebuild(item, tensors) for item in items)
+    return ListValue(members) if isinstance(like, ListValue) else TupleValue(members)
 
 
 def round_results(
@@ -86,7 +86,7 @@ def round_results(
     items = value.items if isinstance(value, TupleValue) else ()
     if len(items) == 2:
         return items[0], items[1]
-    text = f"the body of `scan` returns the next state and a result, but this is {shown(value)}"
+    text = f"the body of `scan` returns the next state and a result, but this is {form_text(value)}"
     problem = _with_body(tracer.report.error("WG0317", text, at), declared)
     problem.help("return both, e.g. `return h, h`; a result that is not used costs nothing")
     if len(items) > 2:
@@ -103,14 +103,14 @@ def check_state(
     declared: Span | None,
 ) -> list[Tensor]:
     """The tensors of the next state, which has the type of the last one."""
-    found = list(_match(tracer, before, after, iter(carried), at))
-    if len(found) != len(carried) or not all(map(_same_type, carried, found)):
-        changed = _difference(tracer, rebuilt(before, iter(carried)), after, at)
+    next_state = list(_match(tracer, before, after, iter(carried), at))
+    if len(next_state) != len(carried) or not all(map(_same_type, carried, next_state)):
+        changed = _difference(tracer, rebuild(before, iter(carried)), after, at)
         raise Stop(_with_body(changed, declared))
-    for old, new in zip(carried, found, strict=True):
+    for old, new in zip(carried, next_state, strict=True):
         for want, have in zip(old.dims, new.dims, strict=True):
             tracer.same_size(have, want, at, "the next state of `scan`")
-    return found
+    return next_state
 
 
 def _match(
@@ -118,9 +118,9 @@ def _match(
 ) -> Iterator[Tensor]:
     """The tensors of `after`, as far as it has the form of `before`."""
     if (items := parts(before)) is not None:
-        given = parts(after) or ()
-        if len(given) == len(items):
-            for old_item, new_item in zip(items, given, strict=True):
+        new_items = parts(after) or ()
+        if len(new_items) == len(items):
+            for old_item, new_item in zip(items, new_items, strict=True):
                 yield from _match(tracer, old_item, new_item, carried, at)
         return
     old = next(carried)
@@ -139,21 +139,21 @@ def _same_type(old: Tensor, new: Tensor) -> bool:
 
 
 def _difference(tracer: Tracer, before: AnyValue, after: AnyValue, at: Span) -> Diagnostic:
-    text = f"the state of `scan` is {shown(before)}, but a round makes it {shown(after)}"
+    text = f"the state of `scan` is {form_text(before)}, but a round makes it {form_text(after)}"
     problem = tracer.report.error("WG0317", text, at)
     return problem.help("every round gets the state of the last one, so its type must not change")
 
 
-def _with_body(found: Diagnostic, declared: Span | None) -> Diagnostic:
-    return found if declared is None else found.also(declared, "the body")
+def _with_body(problem: Diagnostic, declared: Span | None) -> Diagnostic:
+    return problem if declared is None else problem.also(declared, "the body")
 
 
-def shown(value: AnyValue) -> str:
+def form_text(value: AnyValue) -> str:
     """`(f32[B, H], f32[B, H])`"""
     if isinstance(value, Tensor):
         return str(value)
     if isinstance(value, (TupleValue, ListValue)):
-        return f"({', '.join(map(shown, value.items))})" if value.items else "nothing"
+        return f"({', '.join(map(form_text, value.items))})" if value.items else "nothing"
     return describe(value)
 
 
@@ -164,7 +164,7 @@ def scan(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
 
 @dataclass(slots=True)
 class _Over:
-    """What the loop runs over: tensors whose leading axis is the rounds, or numbers."""
+    """A loop runs over tensors, whose leading axis is the rounds, or over numbers."""
 
     rounds: Dim
     form: AnyValue
@@ -177,7 +177,7 @@ class _Scan:
         self.tracer, self.args, self.at = tracer, args, at
         self.reverse = expect.flag(tracer, args, "reverse")
         self.function = self._body()
-        init = expect.given(args, "init")
+        init = expect.argument(args, "init")
         self.state = init.value
         self.inits = leaves(tracer, init.value, "init", init.span)
         self.axis = 0
@@ -196,7 +196,7 @@ class _Scan:
             self.tracer.here = self.at
         finals, stacks = self._emit(after, outputs)
         ys = iter([self._move(stack) for stack in stacks])
-        return TupleValue((rebuilt(self.state, iter(finals)), rebuilt(form, ys)))
+        return TupleValue((rebuild(self.state, iter(finals)), rebuild(form, ys)))
 
     def _body(self) -> AnyValue:
         function, at = self.args["body"], self.args.span("body")
@@ -208,7 +208,7 @@ class _Scan:
             problem.help("declare a member of this type, and give that")
         raise Stop(problem)
 
-    def _declared(self) -> Span | None:
+    def _declaration_span(self) -> Span | None:
         function: AnyValue | None = self.function
         if isinstance(function, LayerValue):
             function = function.scope.names.get("forward")
@@ -221,7 +221,7 @@ class _Scan:
         assert xs is not None
         tensors = [self._leading(x, at) for x in leaves(self.tracer, xs, "xs", at)]
         if not tensors:
-            text = f"`scan` runs along an axis of `xs`, but this is {shown(xs)}"
+            text = f"`scan` runs along an axis of `xs`, but this is {form_text(xs)}"
             raise Stop(self.tracer.report.error("WG0317", text, at))
         first = tensors[0]
         for other in tensors[1:]:
@@ -254,23 +254,23 @@ class _Scan:
     def _round(self) -> tuple[list[Tensor], AnyValue, list[Tensor]]:
         """The next state, the form of the result and its tensors."""
         carried = [self.trace.carry(init, f"state{i}") for i, init in enumerate(self.inits)]
-        given = (
-            Given(rebuilt(self.state, iter(carried)), self.args.span("init")),
+        positional = (
+            Given(rebuild(self.state, iter(carried)), self.args.span("init")),
             Given(self._slices(), self.args.span("xs")),
         )
         errors = len(self.tracer.report.diagnostics.errors)
-        found = self.tracer.call(self.function, Arguments(given), self.at)
+        output = self.tracer.call(self.function, Arguments(positional), self.at)
         if len(self.tracer.report.diagnostics.errors) > errors:
             raise Stop
-        where = self._declared()
-        state, result = round_results(self.tracer, self.tracer.read(found), self.at, where)
+        where = self._declaration_span()
+        state, result = round_results(self.tracer, self.tracer.read(output), self.at, where)
         after = check_state(self.tracer, self.state, state, carried, self.at, where)
         return after, result, leaves(self.tracer, result, "result", self.at)
 
     def _slices(self) -> AnyValue:
         if self.over.numbers is None:
             parts = [self.trace.slice(x, "x") for x in self.over.tensors]
-            return rebuilt(self.over.form, iter(parts))
+            return rebuild(self.over.form, iter(parts))
         tracer, numbers = self.tracer, self.over.numbers
         tracer.here = self.at
         index = tracer.cast(Tensor(self.trace.index), "i32")
@@ -315,13 +315,13 @@ class _Scan:
             return body, []
         values = (*starts, *(x.value for x in self.over.tensors), *captured)
         known = intervals_so_far(self.tracer.trace.builder.nodes, values)
-        found = settle_lookups(body, self.trace.lookups, self.over.rounds.size, known)
+        lookups = settle_lookups(body, self.trace.lookups, self.over.rounds.size, known)
         outside = dict(zip((*body.state, *body.inputs[1:]), values, strict=True))
-        for lookup in found.moved:
+        for lookup in lookups.moved:
             self.tracer.trace.look_up(lookup.of(outside[lookup.value]))
-        self.checked = found.checked
-        flags = [self.tracer.constant(0, "u32") for _ in found.checked]
-        return with_checks(body, found.checked, self.trace.builder.inner()), flags
+        self.checked = lookups.checked
+        flags = [self.tracer.constant(0, "u32") for _ in lookups.checked]
+        return with_checks(body, lookups.checked, self.trace.builder.inner()), flags
 
     def _report_flags(self, flags: Sequence[Tensor]) -> None:
         """Each flag is 0 unless its lookup has failed in a round."""
@@ -376,8 +376,8 @@ def _check(tracer: Tracer, tensors: dict[str, Tensor], at: Span) -> None:
     )
     if fits and len({tensor.dtype for tensor in tensors.values()}) == 1:
         return
-    shown = ", ".join(f"{name} {tensor}" for name, tensor in tensors.items())
-    problem = tracer.report.error("WG0418", f"selective_scan: {shown} do not fit together", at)
+    types = ", ".join(f"{name} {tensor}" for name, tensor in tensors.items())
+    problem = tracer.report.error("WG0418", f"selective_scan: {types} do not fit together", at)
     raise Stop(problem.note("it takes u, dt: [B, T, E]; a: [E, N]; b, c: [B, T, N]"))
 
 

@@ -74,7 +74,7 @@ def transpose(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         raise Stop(tracer.report.error("WG0415", text, args.span("x"), str(x)))
     a, b = expect.axis(tracer, args, x, "a"), expect.axis(tracer, args, x, "b")
     if a == b:
-        values = expect.given(args, "a").value, expect.given(args, "b").value
+        values = expect.argument(args, "a").value, expect.argument(args, "b").value
         place = args.span("a") if args.span("b") == args.call else args.span("b")
         raise expect.same_axis(tracer, x, a, values, place)
     order = list(range(x.rank))
@@ -87,7 +87,7 @@ def concat(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     tensors = _tensors(tracer, args, "concat")
     axis = expect.axis(tracer, args, tensors[0])
     _check_joins(tracer, "concat", tensors, axis, args.span("tensors"))
-    return joined(tracer, tensors, axis)
+    return concatenate(tracer, tensors, axis)
 
 
 def stack(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -96,7 +96,9 @@ def stack(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     _check_joins(tracer, "stack", tensors, None, args.span("tensors"))
     longer = [broadcasting.new_axis(tracer, tensor, 0) for tensor in tensors]
     axis = expect.axis(tracer, args, longer[0])
-    return joined(tracer, [broadcasting.new_axis(tracer, tensor, axis) for tensor in tensors], axis)
+    return concatenate(
+        tracer, [broadcasting.new_axis(tracer, tensor, axis) for tensor in tensors], axis
+    )
 
 
 def _tensors(tracer: Tracer, args: BoundArgs, name: str) -> list[Tensor]:
@@ -104,10 +106,10 @@ def _tensors(tracer: Tracer, args: BoundArgs, name: str) -> list[Tensor]:
     if not isinstance(value, (ListValue, TupleValue)) or not value.items:
         text = f"`{name}` joins a list of tensors: `{name}([a, b], axis = -1)`"
         raise Stop(tracer.report.error("WG0415", text, place))
-    return [expect.checked(tracer, Given(item, place), "tensors") for item in value.items]
+    return [expect.as_tensor(tracer, Given(item, place), "tensors") for item in value.items]
 
 
-def joined(tracer: Tracer, tensors: list[Tensor], axis: int) -> Tensor:
+def concatenate(tracer: Tracer, tensors: list[Tensor], axis: int) -> Tensor:
     first = tensors[0]
     total = first.dims[axis]
     for other in tensors[1:]:
@@ -214,7 +216,7 @@ def _equal_sizes(tracer: Tracer, args: BoundArgs, axis: Dim) -> list[Dim]:
 
 
 def _generic_sizes(axis: Dim, each: Dim) -> list[Dim]:
-    """For placeholder sizes; where they leave the number of parts open, checking ends here."""
+    """The parts of a placeholder size; if their number is unknown, checking ends here."""
     count = axis.divided_by(each)
     if count is None or not count.is_literal:
         raise Stop
@@ -296,7 +298,7 @@ def _roll(tracer: Tracer, x: Tensor, axis: int, shift: Dim) -> Tensor:
 
 
 def _axes_as_given(tracer: Tracer, args: BoundArgs, x: Tensor) -> list[int]:
-    """In the order of the source, because each has its own shift."""
+    """The axes in the order of the source, because each has its own shift."""
     value = args["axis"]
     if not isinstance(value, (TupleValue, ListValue)):
         return [expect.axis(tracer, args, x)]
@@ -305,10 +307,10 @@ def _axes_as_given(tracer: Tracer, args: BoundArgs, x: Tensor) -> list[int]:
 
 
 def _shifts(tracer: Tracer, args: BoundArgs, count: int) -> list[Dim]:
-    found = _numbers(tracer, args, "shift", -(2**31))
-    if len(found) == count:
-        return found
-    text = f"`roll` needs one shift for each axis, but there are {len(found)} for {count}"
+    shifts = _numbers(tracer, args, "shift", -(2**31))
+    if len(shifts) == count:
+        return shifts
+    text = f"`roll` needs one shift for each axis, but there are {len(shifts)} for {count}"
     raise Stop(tracer.report.error("WG0415", text, args.span("shift")))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.builtins.shapes import joined
+from wgcc.elaborate.builtins.shapes import concatenate
 from wgcc.elaborate.builtins.windows import new_size
 from wgcc.elaborate.operators import broadcasting
 from wgcc.elaborate.operators.broadcasting import TensorExpr
@@ -36,7 +36,7 @@ def pad(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     widths = _widths(tracer, args, x)
     if mode == "constant":
         return _constant(tracer, args, x, widths)
-    if args.given("value"):
+    if args.is_given("value"):
         text = f'`value` is for the mode "constant"; "{mode}" repeats elements of `x`'
         raise Stop(tracer.report.error("WG0503", text, args.span("value")))
     for axis, width in widths.items():
@@ -46,7 +46,7 @@ def pad(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
 
 
 def _widths(tracer: Tracer, args: BoundArgs, x: Tensor) -> Widths:
-    """As PyTorch has them: pairs, the first one of the last axis; or those of the given axes."""
+    """Pairs of widths by axis: as in PyTorch, the last axis first; or those of the given axes."""
     value = args["width"]
     items = value.items if isinstance(value, (TupleValue, ListValue)) else (value, value)
     span = args.span("width")
@@ -69,9 +69,9 @@ def _constant(tracer: Tracer, args: BoundArgs, x: Tensor, widths: Widths) -> Ten
     for axis, (before, after) in widths.items():
         dims[axis], starts[axis] = before + x.dims[axis] + after, before.size
     placed = broadcasting.place(tracer, x, starts, dims, [1] * x.rank)
-    if not args.given("value"):
+    if not args.is_given("value"):
         return placed
-    value = as_scalar(tracer, expect.given(args, "value"), x.dtype)
+    value = as_scalar(tracer, expect.argument(args, "value"), x.dtype)
     true = tracer.broadcast(tracer.constant(True, "bool"), x.dims)
     inside = broadcasting.place(tracer, true, starts, dims, [1] * x.rank)
     outside = tracer.broadcast(value, dims)
@@ -93,7 +93,7 @@ def _extend(tracer: Tracer, x: Tensor, axis: int, width: tuple[Dim, Dim], side: 
     parts = [side(tracer, x, axis, before, True)] if before.size else []
     parts.append(x)
     parts += [side(tracer, x, axis, after, False)] if after.size else []
-    return joined(tracer, parts, axis)
+    return concatenate(tracer, parts, axis)
 
 
 def _reflect(tracer: Tracer, x: Tensor, axis: int, width: Dim, before: bool) -> Tensor:
@@ -176,11 +176,11 @@ def grid_sample(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         _position(tracer, grid, k, image.dims[2 - k].size, padding, align) for k in (0, 1)
     )
     batch, _, _, channels = image.dims
-    found = tracer.emit(
+    samples = tracer.emit(
         "grid_sample", image, rows, columns, dims=(batch, rows.dims[1], channels),
         dtype=image.dtype, mode=mode,
     )  # fmt: skip
-    return broadcasting.reshape(tracer, found, (batch, *grid.dims[1:3], channels))
+    return broadcasting.reshape(tracer, samples, (batch, *grid.dims[1:3], channels))
 
 
 def _check_grid(tracer: Tracer, args: BoundArgs, at: Span, image: Tensor, grid: Tensor) -> None:
@@ -194,7 +194,7 @@ def _check_grid(tracer: Tracer, args: BoundArgs, at: Span, image: Tensor, grid: 
 
 
 def _position(tracer: Tracer, grid: Tensor, k: int, size: int, padding: str, align: bool) -> Tensor:
-    """In pixels, `[N, samples]`."""
+    """The positions of the samples in pixels, `[N, samples]`."""
     part = TensorExpr(tracer, broadcasting.part(tracer, grid, 3, k, Dim.literal(1)))
     unit = part.reshape([grid.dims[0], product(grid.dims[1:3])])
     scale = 0.5 * (size - 1) if align else 0.5 * size
@@ -254,7 +254,9 @@ def irfft(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     if whole > 2:
         re, im = (_mirror(tracer, part, axis) for part in parts)
         conjugate = (re, (-TensorExpr(tracer, im)).tensor)
-        parts = [joined(tracer, list(both), axis) for both in zip(parts, conjugate, strict=True)]
+        parts = [
+            concatenate(tracer, list(both), axis) for both in zip(parts, conjugate, strict=True)
+        ]
     return _inverse(tracer, parts, axis)[0]
 
 
@@ -290,15 +292,15 @@ def _transform(tracer: Tracer, parts: list[Tensor], axis: int, sign: int) -> lis
     last = [*(k for k in range(rank) if k != axis), axis]
     moved = [broadcasting.transpose(tracer, part, last) for part in parts]
     outputs = [(moved[0].dims, "f32")] * 2
-    found = tracer.emit_many("dft", *moved, outputs=outputs, sign=sign)
+    transforms = tracer.emit_many("dft", *moved, outputs=outputs, sign=sign)
     back = [last.index(k) for k in range(rank)]
-    return [broadcasting.transpose(tracer, part, back) for part in found]
+    return [broadcasting.transpose(tracer, part, back) for part in transforms]
 
 
 def _inverse(tracer: Tracer, parts: list[Tensor], axis: int) -> list[Tensor]:
     scale = 1.0 / parts[0].dims[axis].size
-    found = _transform(tracer, parts, axis, BACKWARD)
-    return [(TensorExpr(tracer, part) * scale).tensor for part in found]
+    unscaled = _transform(tracer, parts, axis, BACKWARD)
+    return [(TensorExpr(tracer, part) * scale).tensor for part in unscaled]
 
 
 def _mirror(tracer: Tracer, x: Tensor, axis: int) -> Tensor:

@@ -119,8 +119,8 @@ def _windows(
 ) -> tuple[Tensor, WindowArguments]:
     x = expect.tensor(tracer, args, "x", FLOATS, rank=axes + 2)
     kernel = expect.per_axis(tracer, args, "k", axes)
-    given = args["stride"] is not None
-    stride = expect.per_axis(tracer, args, "stride", axes) if given else kernel
+    has_stride = args["stride"] is not None
+    stride = expect.per_axis(tracer, args, "stride", axes) if has_stride else kernel
     pad = expect.per_axis(tracer, args, "pad", axes, least=0)
     dilation = expect.per_axis(tracer, args, "dilation", axes)
     _check_pad(tracer, args, kernel, pad, dilation)

@@ -24,16 +24,16 @@ _PARAMETER = re.compile(r"(\w+): (?:[\w\s\"]|\[[^\]]*\])+(?:= ([^,\s]+))?")
 def _functions() -> Iterator[BuiltinFunction]:
     text = (data_dir("grammar") / BUILT_IN).read_text(encoding="utf-8")
     for name, parameters in _HEADER.findall(text):
-        found = _PARAMETER.findall(parameters)
-        listed = (f"{key}={default}" if default else key for key, default in found)
+        pairs = _PARAMETER.findall(parameters)
+        listed = (f"{key}={default}" if default else key for key, default in pairs)
         yield _function(name, ", ".join(listed))
 
 
 def _function(name: str, parameters: str) -> BuiltinFunction:
     def call(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
         warn_of_inputs(tracer, name, args, at)
-        given = {key: expect.given(args, key) for key in args.spans}
-        return tracer.call(tracer.built_in(name), Arguments(named=given), at)
+        arguments = {key: expect.argument(args, key) for key in args.spans}
+        return tracer.call(tracer.built_in(name), Arguments(named=arguments), at)
 
     return BuiltinFunction(name, parameters, call)
 

@@ -1,1 +1,1 @@
-"""What a program declares: types, constants, layers with their parameters, optimizers."""
+"""Declarations of a program: types, constants, layers with their parameters, optimizers."""

@@ -63,7 +63,7 @@ def declare_dim(context: Context, decl: ast.DimDecl, given: float | None = None)
         report.error("WG0401", text, at)
         return FAILED
     if not value.is_literal:
-        return value.named(name)
+        return value.with_name(name)
     span = decl.name.span
     return Dim.declared(name, value.size, f"{span.source.name}:{span.start}")
 
@@ -115,18 +115,18 @@ def check_assertion(context: Context, node: ast.Assert) -> None:
 def report_failed_assertion(context: Context, node: ast.Assert) -> Diagnostic:
     text = node.text.value if node.text is not None else "this assertion does not hold"
     names = {name.text for name in walk(node.condition) if isinstance(name, ast.Name)}
-    about = [given.span for name, given in context.given.items() if name in names]
+    about = [given.span for name, given in context.call_arguments.items() if name in names]
     if len(about) == 1 and context.functions and context.functions[-1].is_built_in:
-        found = context.report.error("WG0403", text, about[0])
-        found.also(node.condition.span, "the rule")
+        problem = context.report.error("WG0403", text, about[0])
+        problem.also(node.condition.span, "the rule")
     else:
-        found = context.report.error("WG0403", text, node.condition, "does not hold")
-    if found.span is not node.condition.span and context.building:
+        problem = context.report.error("WG0403", text, node.condition, "does not hold")
+    if problem.span is not node.condition.span and context.building:
         rule = context.building[-1].name
-        found.label = f"`{found.span.text}` breaks a rule of `{rule}`"
-        found.others[:] = [(node.condition.span, "the rule")]
+        problem.label = f"`{problem.span.text}` breaks a rule of `{rule}`"
+        problem.others[:] = [(node.condition.span, "the rule")]
     sizes = _sizes_in(context, node.condition)
-    return found.note(f"here {sizes}") if sizes else found
+    return problem.note(f"here {sizes}") if sizes else problem
 
 
 def _dim_value(context: Context, decl: ast.DimDecl) -> AnyValue:
@@ -135,8 +135,8 @@ def _dim_value(context: Context, decl: ast.DimDecl) -> AnyValue:
 
 def _sizes_in(context: Context, condition: ast.Expr) -> str:
     names = sorted({node.text for node in walk(condition) if isinstance(node, ast.Name)})
-    found = [(name, context.scope.find(name)) for name in names]
-    known = [(name, value) for name, value in found if isinstance(value, (Dim, Number))]
+    bindings = [(name, context.scope.find(name)) for name in names]
+    known = [(name, value) for name, value in bindings if isinstance(value, (Dim, Number))]
     return ", ".join(f"{name} = {plain_number(value):g}" for name, value in known)
 
 
@@ -256,9 +256,9 @@ def _compute(
         problem = context.report.error("WG0220", text, expr)
         raise Stop(problem.help("random values are drawn with `~`: `~ normal(0.0, 0.02)`"))
     graph = trace.finish("initial value", {"value": tensor.value})
-    asked = effort(graph)
-    if not context.budget.afford(asked):
-        text = f"this initial value needs about {asked:,} steps of computation"
+    steps = effort(graph)
+    if not context.budget.afford(steps):
+        text = f"this initial value needs about {steps:,} steps of computation"
         problem = context.report.error("WG0220", text, expr)
         raise Stop(problem.note(f"all of them together may take {MOST_EFFORT:,}").help(FROM_FILE))
     try:

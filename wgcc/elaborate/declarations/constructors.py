@@ -43,7 +43,7 @@ def gather_arguments(
     return Arguments(positional, named)
 
 
-def constructed(context: Context, constructor: ast.Constructor) -> LayerType:
+def layer_type_of(context: Context, constructor: ast.Constructor) -> LayerType:
     """`module.Layer[sizes](arguments)` in the current scope, not created yet."""
     layer = _named_layer(context, constructor)
     if constructor.sizes is not None:
@@ -128,9 +128,9 @@ def with_arguments(
         extra = arguments.positional[len(names)]
         problem = context.report.error("WG0207", f"{what}, but {count} were given", extra.span)
         if node.sizes and not sizes_given:
-            given = [item.span.text for item in arguments.positional[: len(node.sizes)]]
-            shown = f"{layer.definition.name}[{', '.join(given)}]"
-            problem.help(f"sizes go in square brackets: `{shown}`")
+            sizes = [item.span.text for item in arguments.positional[: len(node.sizes)]]
+            layer_text = f"{layer.definition.name}[{', '.join(sizes)}]"
+            problem.help(f"sizes go in square brackets: `{layer_text}`")
         raise Stop(problem)
     by_position = dict(zip(names, arguments.positional, strict=False))
     options = {**layer.arguments, **by_position, **arguments.named}

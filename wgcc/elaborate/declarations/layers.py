@@ -15,7 +15,7 @@ from wgcc.elaborate.declarations.constants import (
     param_init,
     value_init,
 )
-from wgcc.elaborate.declarations.constructors import constructed, option_value
+from wgcc.elaborate.declarations.constructors import layer_type_of, option_value
 from wgcc.elaborate.declarations.optimizers import NAMES_PER_STEP, is_short
 from wgcc.elaborate.declarations.signatures import coerce, dim_of, type_of
 from wgcc.elaborate.report import Stop
@@ -63,7 +63,7 @@ def instantiate(
     context.instantiated.add(id(definition.node))
     context.building.append(definition)
     try:
-        with context.bounded(at), context.report.inside(at), context.within(scope, path):
+        with context.catch_deep_nesting(at), context.report.inside(at), context.within(scope, path):
             lint_sizes(context, definition)
             _Members(context, created, frozen).build()
     finally:
@@ -110,12 +110,12 @@ def _bind_options(context: Context, layer: LayerType, scope: Scope, at: Span) ->
 
 def _option(context: Context, layer: LayerType, parameter: ast.ValueParam, at: Span) -> AnyValue:
     name, key = layer.definition.name, parameter.name.text
-    given = layer.arguments.get(key)
-    if given is None and parameter.default is None:
+    argument = layer.arguments.get(key)
+    if argument is None and parameter.default is None:
         text = f"`{name}` needs the argument `{key}`"
         raise Stop(context.report.error("WG0208", text, at))
-    if given is not None:
-        value, where = context.read(given.value), given.span
+    if argument is not None:
+        value, where = context.read(argument.value), argument.span
     else:
         assert parameter.default is not None
         value = context.read(option_value(context, parameter.default))
@@ -157,9 +157,9 @@ class _Members:
         if isinstance(member, ast.Replace):
             for selector in member.selectors:
                 pattern = self._path(selector.value)
-                found = LayerReplacement(pattern, selector, member.constructor, scope)
+                replacement = LayerReplacement(pattern, selector, member.constructor, scope)
                 if is_short(self.context, selector):
-                    self.context.parts.replacements.append(found)
+                    self.context.parts.replacements.append(replacement)
         elif isinstance(member, ast.Dims):
             scope.pending.update(dim.name.text for dim in member.dims)
         elif isinstance(member, ast.Const):
@@ -287,7 +287,7 @@ class _Members:
 
     def _one(self, member: ast.Submodule, path: str, frozen: bool) -> AnyValue:
         context, constructor = self.context, member.constructor
-        layer = constructed(context, constructor)
+        layer = layer_type_of(context, constructor)
         cost = len(context.parts.replacements) // NAMES_PER_STEP
         context.budget.step(constructor, context.generic, cost)
         for replacement in context.parts.replacements:
@@ -302,7 +302,7 @@ class _Members:
         """Keeps sizes and options of the old layer; `frozen` is as the new layer declares it."""
         context = self.context
         with context.within(replacement.scope, context.prefix):
-            new = constructed(context, replacement.constructor)
+            new = layer_type_of(context, replacement.constructor)
         names = [value.name.text for value in new.definition.node.values]
         kept = {key: given for key, given in old.arguments.items() if key in names}
         sizes = new.sizes if new.sizes is not None else old.sizes

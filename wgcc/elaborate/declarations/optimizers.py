@@ -85,7 +85,7 @@ def check_optimizer(context: Context, optimizer: OptimizerValue) -> None:
 def check_nesterov(
     context: Context, optimizer: OptimizerValue, settings: WrittenSettings, at: Place
 ) -> None:
-    """As in PyTorch."""
+    """Nesterov momentum has the same requirements as in PyTorch."""
     known = {**OPTIMIZERS[optimizer.node.kind.text].defaults, **settings.known}
     if known.get("nesterov") and (not known["momentum"] or known.get("dampening")):
         text = "Nesterov momentum needs `momentum` above 0, and no `dampening`"
@@ -192,8 +192,8 @@ def _known_setting(
     if form == "word":
         if not isinstance(value, Text) or value.value not in setting.words:
             choice = " or ".join(f'"{word}"' for word in setting.words)
-            given = f'"{value.value}"' if isinstance(value, Text) else describe(value)
-            text = f"`{name}` must be {choice}, but this is {given}"
+            description = f'"{value.value}"' if isinstance(value, Text) else describe(value)
+            text = f"`{name}` must be {choice}, but this is {description}"
             raise Stop(context.report.error("WG0218", text, at))
         return value.value
     if form in _TUPLES:
@@ -234,7 +234,7 @@ def _number(context: Context, name: str, value: AnyValue, at: Place) -> float:
 
 def _check_group(context: Context, optimizer: OptimizerValue, group: ast.Group) -> None:
     try:
-        chosen = frozenset(_chosen(context, optimizer, group))
+        chosen = frozenset(_params_of_group(context, optimizer, group))
     except Stop:
         chosen = frozenset()
     settings: dict[str, float] = {}
@@ -260,7 +260,9 @@ def _group_setting(context: Context, item: ast.Setting) -> dict[str, float]:
         return {}
 
 
-def _chosen(context: Context, optimizer: OptimizerValue, group: ast.Group) -> Iterable[str]:
+def _params_of_group(
+    context: Context, optimizer: OptimizerValue, group: ast.Group
+) -> Iterable[str]:
     for selector in group.selectors:
         yield from select(context, selector)
     if group.condition is None:
@@ -288,10 +290,10 @@ def select(context: Context, selector: ast.String) -> frozenset[str]:
         return frozenset()
     context.budget.step(selector, context.generic, len(names) // NAMES_PER_STEP)
     matches = re.compile(translate(selector.value)).match
-    found = frozenset(filter(matches, names))
-    if not found:
+    selection = frozenset(filter(matches, names))
+    if not selection:
         raise Stop(_no_parameter(context, selector, names))
-    return found
+    return selection
 
 
 def is_short(context: Context, selector: ast.String) -> bool:
@@ -306,7 +308,7 @@ def report_unmatched(context: Context, replacement: LayerReplacement) -> None:
     """Report a `replace` that matched no layer."""
     selector = replacement.selector
     problem = context.report.error("WG0219", f'no layer matches "{selector.value}"', selector)
-    near = context.report.meant(selector.value.replace("*", "0"), _layers(context))
+    near = context.report.similar_names(selector.value.replace("*", "0"), _layers(context))
     if near:
         best = re.sub(r"\.\d+(?=\.|$)", ".*", near[0])
         problem.help(f'did you mean "{best}"?', (selector.span, f'"{best}"'))
@@ -332,19 +334,19 @@ def _no_parameter(context: Context, selector: ast.String, names: list[str]) -> D
         f", ... ({len(names)} in all)" if len(names) > SHOWN else ""
     )
     problem.note(f"parameters: {shown}" if names else "this model has no parameters")
-    best = _meant(context, pattern, names)
+    best = _similar_param(context, pattern, names)
     if best:
         problem.help(f'did you mean "{best}"?', (selector.span, f'"{best}"'))
     return problem
 
 
-def _meant(context: Context, pattern: str, names: list[str]) -> str:
+def _similar_param(context: Context, pattern: str, names: list[str]) -> str:
     """A member of the same layer whose name begins alike (`bias` for `b`), or a similar path."""
     context.budget.step(context.here, context.generic, len(names) // NAMES_PER_STEP)
     stem, _, leaf = pattern.rpartition(".")
     siblings = [name for name in names if fnmatchcase(name.rpartition(".")[0], stem)]
     near = [name for name in siblings if leaf.startswith(name.rpartition(".")[2])]
-    near = near or context.report.meant(pattern.replace("*", "0"), names)
+    near = near or context.report.similar_names(pattern.replace("*", "0"), names)
     if not near:
         return ""
     return f"{stem}.{near[0].rpartition('.')[2]}" if "*" in pattern and siblings else near[0]

@@ -171,10 +171,12 @@ def match_type(
         return match(type_, value, what)
     items = value.items if isinstance(value, TupleValue) else (value,)
     if len(items) != len(type_.fields):
-        found = f"a tuple of {len(items)}" if isinstance(value, TupleValue) else describe(value)
-        text = f"{what} must be a tuple of {len(type_.fields)}, but this is {found}"
-        found_at = context.report.error("WG0501", text, at)
-        raise Stop(found_at.also(type_.span, "declared here"))
+        description = (
+            f"a tuple of {len(items)}" if isinstance(value, TupleValue) else describe(value)
+        )
+        text = f"{what} must be a tuple of {len(type_.fields)}, but this is {description}"
+        problem = context.report.error("WG0501", text, at)
+        raise Stop(problem.also(type_.span, "declared here"))
     results = tuple(
         match_type(context, field.type, item, at, _part(what, field, position), match)
         for position, (field, item) in enumerate(zip(type_.fields, items, strict=True))
@@ -204,8 +206,8 @@ def _match_tensor(
     if value.dtype != dtype:
         wanted = "floats" if kind.name.text == ANY_FLOAT and value.dtype not in FLOATS else dtype
         text = f"{what} must be {wanted}, but this is {value}"
-        found = report.error("WG0501", text, at, str(value)).also(*where)
-        raise Stop(found.help(f"convert it: `{dtype}({at.text})`"))
+        mismatch = report.error("WG0501", text, at, str(value)).also(*where)
+        raise Stop(mismatch.help(f"convert it: `{dtype}({at.text})`"))
     problem, dims = _match_dims(context, signature, kind, value, at, what)
     if problem:
         raise Stop(report.error("WG0406", f"{what}: {problem}", at, str(value)).also(*where))
@@ -260,10 +262,10 @@ def _match_dims(
         have = value.dims[len(dims)] if len(dims) < value.rank else Dim.literal(1)
         if isinstance(item, ast.Rest):
             rest = value.dims[len(dims) : len(dims) + extra]
-            problem, found = _match_rest(signature, rest, bool(fixed))
-            for one, other in zip(rest, found, strict=False):
+            problem, rest_dims = _match_rest(signature, rest, bool(fixed))
+            for one, other in zip(rest, rest_dims, strict=False):
                 context.same_size(one, other, at, what)
-            dims.extend(found)
+            dims.extend(rest_dims)
         else:
             problem, wanted = _match_axis(context, signature, item, have, len(dims))
             if not problem:
@@ -275,15 +277,15 @@ def _match_dims(
 
 
 def _match_rest(
-    signature: Signature, found: tuple[Dim, ...], is_part: bool
+    signature: Signature, dims: tuple[Dim, ...], is_part: bool
 ) -> tuple[str, tuple[Dim, ...]]:
     if signature.rest is None:
-        signature.rest = found
-    if sizes_of(found) == sizes_of(signature.rest):
+        signature.rest = dims
+    if sizes_of(dims) == sizes_of(signature.rest):
         return "", signature.rest
-    have, wanted = shape_text(found), shape_text(signature.rest)
+    have, wanted = shape_text(dims), shape_text(signature.rest)
     axes = "leading axes" if is_part else "axes"
-    return f"its {axes} [{have}] differ from [{wanted}] of an earlier argument", found
+    return f"its {axes} [{have}] differ from [{wanted}] of an earlier argument", dims
 
 
 def _match_axis(

@@ -1,1 +1,1 @@
-"""What expressions, calls and statements mean: evaluating them appends nodes."""
+"""Evaluates expressions, calls and statements, which appends nodes to the graph."""

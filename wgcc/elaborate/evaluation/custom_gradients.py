@@ -101,8 +101,8 @@ class CustomGradient:
         ]
         self.first_node = len(context.trace.builder.nodes)
 
-    def applied(self, result: AnyValue) -> AnyValue:
-        """The results, with this gradient."""
+    def attach_to(self, result: AnyValue) -> AnyValue:
+        """The results of the function, with this gradient attached."""
         results = list(_float_tensors(result))
         if not results:
             return result
@@ -146,15 +146,15 @@ class CustomGradient:
             raise Stop(context.report.error("WG0601", text, gradient))
         if isinstance(returned.value, Failed):
             raise Stop
-        found = list(_leaves(returned.value))
-        if len(found) != len(self.floats):
-            takes, gives = plural(len(self.floats), "argument"), plural(len(found), "gradient")
+        gradients = list(_leaves(returned.value))
+        if len(gradients) != len(self.floats):
+            takes, gives = plural(len(self.floats), "argument"), plural(len(gradients), "gradient")
             text = f"`{self.function.name}` has {takes} of floats, but this is {gives}"
             error = context.report.error("WG0316", text, returned.at)
             raise Stop(error.help("return one gradient for each, in order; `0.0` for none"))
         return [
             self._fit(item, leaf, returned.at)
-            for item, leaf in zip(found, self.floats, strict=True)
+            for item, leaf in zip(gradients, self.floats, strict=True)
         ]
 
     def _fit(self, item: AnyValue, leaf: AnyValue, at: Span) -> Tensor:
@@ -176,13 +176,13 @@ class CustomGradient:
     def _refuse_parameters(self) -> None:
         """A trained parameter that the body reads itself would get no gradient, in silence."""
         trace, report = self.context.trace, self.context.report
-        given = {trace.own(leaf.value) for leaf in self.floats if isinstance(leaf, Tensor)}
+        arguments = {trace.own(leaf.value) for leaf in self.floats if isinstance(leaf, Tensor)}
         known = self.context.parts.params
         params = {value: known.get(path) for value, path in trace.current_contents().items()}
         for node in trace.builder.nodes[self.first_node :]:
             for value in node.inputs:
                 ref = params.get(value)
-                if ref is None or ref.frozen or value in given or OPS[node.op].stops_gradient:
+                if ref is None or ref.frozen or value in arguments or OPS[node.op].stops_gradient:
                     continue
                 text = f"the gradient of `{self.function.name}` leaves out parameter `{ref.path}`"
                 problem = report.error("WG0316", text, self.gradient)

@@ -225,8 +225,8 @@ OPTIMIZER_MEMBERS = ("grad_norm", "lr", "step")
 
 
 def call(context: Context, function: AnyValue, arguments: Arguments, at: Span) -> AnyValue:
-    given = [*arguments.positional, *arguments.named.values()]
-    if has_failed(function) or any(has_failed(item.value) for item in given):
+    all_arguments = [*arguments.positional, *arguments.named.values()]
+    if has_failed(function) or any(has_failed(item.value) for item in all_arguments):
         raise Stop
     context.here = at
     if isinstance(function, Builtin):
@@ -261,15 +261,15 @@ def callable_member(context: Context, node: ast.Call) -> tuple[AnyValue, Given |
     if not isinstance(tensor, Tensor):
         return member(context, value, function.name), None
     scope, name = context.scope, function.name.text
-    found = scope.find(name)
-    if isinstance(found, Failed):
+    callee = scope.find(name)
+    if isinstance(callee, Failed):
         raise Stop
-    if not isinstance(found, (FunctionValue, Builtin)):
+    if not isinstance(callee, (FunctionValue, Builtin)):
         kinds = (FunctionValue, Builtin)
         options = (option for option in scope.visible() if isinstance(scope.find(option), kinds))
         unknown = context.report.unknown("WG0201", "function", name, options, function.name)
         raise Stop(unknown)
-    return found, Given(tensor, function.value.span)
+    return callee, Given(tensor, function.value.span)
 
 
 def member(context: Context, value: AnyValue, name: ast.Identifier) -> AnyValue:

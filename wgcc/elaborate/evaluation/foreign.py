@@ -156,7 +156,7 @@ def report_none_in_index(context: Context, node: ast.Index) -> None:
     raise Stop(problem.help(f"write `{node.value.span.text}[{inside}]`", *edits))
 
 
-def explain_extremes(context: Context, found: Diagnostic, node: ast.Expr, count: int) -> None:
+def explain_extremes(context: Context, problem: Diagnostic, node: ast.Expr, count: int) -> None:
     """Add to `values, ids = max(x, 1)` that the positions are a function of their own."""
     if not isinstance(node, ast.Call) or count != 2:
         return
@@ -168,4 +168,4 @@ def explain_extremes(context: Context, found: Diagnostic, node: ast.Expr, count:
         return
     code = same_name_code(builtin, foreign_call(context, node.arguments, first))
     both = f"{code}, arg{code}"
-    found.help(f"coming from PyTorch: write `{both}`", (node.span, both))
+    problem.help(f"coming from PyTorch: write `{both}`", (node.span, both))

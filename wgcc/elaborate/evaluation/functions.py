@@ -44,25 +44,25 @@ def call_function(
     context.spend(at)
     _refuse_recursion(context, function, at)
     context.called.add(id(node))
-    given = _by_parameter(context, node, arguments, shown)
+    by_parameter = _by_parameter(context, node, arguments, shown)
     signature = Signature(shown, {size.text for size in node.sizes}, layer=layer)
     context.functions.append(function)
-    around, context.given = context.given, given
+    around, context.call_arguments = context.call_arguments, by_parameter
     try:
         with (
-            context.bounded(at),
+            context.catch_deep_nesting(at),
             context.report.inside(at),
             context.within(Scope(function.scope), _prefix(context, function)),
         ):
-            _bind_parameters(context, node, given, signature, at)
+            _bind_parameters(context, node, by_parameter, signature, at)
             _require_sizes(context, node, signature)
             with remat_region(context, function) as region:
                 gradient = node.gradient and CustomGradient(context, function, node.gradient)
                 result = _run(context, function, signature)
-                return region.results(gradient.applied(result) if gradient else result)
+                return region.results(gradient.attach_to(result) if gradient else result)
     finally:
         context.functions.pop()
-        context.given = around
+        context.call_arguments = around
 
 
 def match_results(
@@ -79,8 +79,8 @@ def match_results(
     if len(values) != len(fields):
         declared = "one result" if len(fields) == 1 else f"{len(fields)} results"
         text = f"`{name}` declares {declared} but returns {len(values)}"
-        found = context.report.error("WG0602", text, at)
-        raise Stop(found.also(result.span, "declared here"))
+        problem = context.report.error("WG0602", text, at)
+        raise Stop(problem.also(result.span, "declared here"))
 
     def match(type_: ast.TypeExpr, item: AnyValue, what: str) -> AnyValue:
         return match_result(context, signature, type_, context.require(item), at, what)
@@ -125,18 +125,18 @@ def _by_parameter(
     if count > len(names):
         text = f"`{shown}` takes {plural(len(names), 'argument')}, but {count} were given"
         raise Stop(context.report.error("WG0207", text, arguments.positional[len(names)].span))
-    given = dict(zip(names, arguments.positional, strict=False))
+    by_parameter = dict(zip(names, arguments.positional, strict=False))
     for name, argument in arguments.named.items():
         at = argument.name_span or argument.span
         if name not in names:
             what = f"argument of `{shown}`:"
             problem = context.report.unknown("WG0207", what, name, names, at, "no such argument")
             raise Stop(problem.note(f"`{shown}` takes ({', '.join(names)})"))
-        if name in given:
+        if name in by_parameter:
             text = f"argument `{name}` of `{shown}` is given twice"
             raise Stop(context.report.error("WG0207", text, at))
-        given[name] = argument
-    return given
+        by_parameter[name] = argument
+    return by_parameter
 
 
 def _bind_parameters(

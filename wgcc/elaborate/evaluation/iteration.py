@@ -1,4 +1,4 @@
-"""What `for` iterates over, and the rounds of a loop written out."""
+"""Sequences that `for` iterates over, and a warning for loops unrolled into many copies."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ MANY = 64
 
 
 class LoopRounds:
-    """What the rounds of a loop append to the graph."""
+    """Records the nodes of each round of a loop, and warns if many rounds have the same nodes."""
 
     def __init__(self, context: Context, node: ast.For, items: Sequence[AnyValue]) -> None:
         self.context, self.node, self.items = context, node, items

@@ -46,7 +46,7 @@ def minimize(context: Context, node: ast.Minimize) -> None:
     tensor = _one_number(context, node, loss)
     if not optimizer.usable:
         raise Stop
-    chosen = _chosen(context, node, tensor)
+    chosen = _params_to_train(context, node, tensor)
     _refuse_axes(context, node, optimizer, chosen)
     _refuse_second_use(context, node, optimizer)
     settings = _settings(context, node, optimizer)
@@ -82,7 +82,7 @@ def _one_number(context: Context, node: ast.Minimize, loss: object) -> Tensor:
     raise Stop(problem)
 
 
-def _chosen(context: Context, node: ast.Minimize, loss: Tensor) -> list[ParamRef]:
+def _params_to_train(context: Context, node: ast.Minimize, loss: Tensor) -> list[ParamRef]:
     """Trainable parameters that are selected and that the loss depends on."""
     params = context.parts.params
     wanted = {path for path, ref in params.items() if not ref.frozen}
@@ -174,11 +174,11 @@ def _settings(context: Context, node: ast.Minimize, optimizer: OptimizerValue) -
     settings = settings_of(context, optimizer)
     if not isinstance(node.optimizer, ast.Call):
         return settings
-    given = gather_arguments(context, node.optimizer.arguments)
-    if given.positional:
+    arguments = gather_arguments(context, node.optimizer.arguments)
+    if arguments.positional:
         text = "settings are given by name: `opt(lr = ...)`"
-        raise Stop(context.report.error("WG0218", text, given.positional[0].span))
-    for name, item in given.named.items():
+        raise Stop(context.report.error("WG0218", text, arguments.positional[0].span))
+    for name, item in arguments.named.items():
         require_setting(context, optimizer, name, item.name_span or item.span)
         value = context.read(context.require(item.value))
         put_setting(context, optimizer, settings, name, value, item.span)

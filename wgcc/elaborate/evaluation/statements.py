@@ -104,16 +104,16 @@ def _bind(context: Context, node: ast.Bind) -> None:
         _assign(context, target, value)
 
 
-def _parts_for_sizes(found: Diagnostic, node: ast.Bind) -> Diagnostic:
+def _parts_for_sizes(problem: Diagnostic, node: ast.Bind) -> Diagnostic:
     """Whoever unpacks `a, b = split(x, 2, …)` means two parts, not parts of size 2."""
     value = node.values[0]
     call = value.target if isinstance(value, ast.Pipe) else value
     named = call.function if isinstance(call, ast.Call) else None
     name = named.name if isinstance(named, ast.Member) else named
     if not isinstance(name, (ast.Name, ast.Identifier)) or name.text != "split":
-        return found
+        return problem
     advice = "`split` takes the size of the parts, as in PyTorch; `chunk` takes their number"
-    return found.help(advice, (name.span, "chunk"))
+    return problem.help(advice, (name.span, "chunk"))
 
 
 def _assign(context: Context, target: ast.Expr, value: AnyValue) -> None:
@@ -126,8 +126,8 @@ def _assign(context: Context, target: ast.Expr, value: AnyValue) -> None:
     items = value.items if isinstance(value, (TupleValue, ListValue)) else None
     if items is None or len(items) != len(names):
         context.require(value)
-        found = describe(value) if items is None else f"{describe(value)} of {len(items)}"
-        text = f"these are {len(names)} names, but their value is {found}"
+        description = describe(value) if items is None else f"{describe(value)} of {len(items)}"
+        text = f"these are {len(names)} names, but their value is {description}"
         raise Stop(context.report.error("WG0302", text, target))
     for name, item in zip(names, items, strict=True):
         _assign(context, name, item)
@@ -233,9 +233,9 @@ def _write_layer(context: Context, node: ast.Write, target: AnyValue) -> None:
     value = context.require(context.value(node.value))
     if not (holds_layers(value) or isinstance(value, LayerContents)):
         text = f"`{node.target.span.text}` is {describe(target)}, but this is {describe(value)}"
-        found = context.report.error("WG0315", text, node.value)
+        mismatch = context.report.error("WG0315", text, node.value)
         advice = "store a whole layer (`target := net`), or one of its parameters"
-        raise Stop(found.help(advice))
+        raise Stop(mismatch.help(advice))
     stored, tensors = stored_in(target), layer_tensors(context, value)
     problem = difference(stored, tensors)
     if problem:
@@ -284,15 +284,15 @@ def _ends_function(context: Context, node: ast.Statement) -> bool:
     return function.body.statements[-1:] == (node,)
 
 
-def return_help(found: Diagnostic, function: ast.Function) -> Diagnostic:
+def return_help(problem: Diagnostic, function: ast.Function) -> Diagnostic:
     """Add to the error of a body without `return` the line that is missing, if it is clear."""
     body, result = function.body, function.result
     last = body.statements[-1] if isinstance(body, ast.Block) and body.statements else None
     count = len(result.fields) if isinstance(result, ast.TupleType) else 1
     if not isinstance(last, ast.Bind) or len(last.targets) != count:
-        return found
+        return problem
     names = ", ".join(target.span.text for target in last.targets)
-    return found.help(f"add `return {names}` as the last line")
+    return problem.help(f"add `return {names}` as the last line")
 
 
 def _return(context: Context, node: ast.Return) -> Returned:

@@ -178,7 +178,7 @@ class Counterpart:
             return self.build(bound) if bound is not None else None
         forms = self.cases or ((self.parameters, self.form),)
         pairs = ((bind(parameters, call), form) for parameters, form in forms if form)
-        codes = (filled(form, bound) for bound, form in pairs if bound is not None)
+        codes = (fill_form(form, bound) for bound, form in pairs if bound is not None)
         return next((code for code in codes if code is not None), None)
 
     @property
@@ -194,7 +194,7 @@ class Counterpart:
         return "; ".join(part for part in (written, missing, self.remark) if part)
 
 
-def filled(form: str, bound: Bound) -> str | None:
+def fill_form(form: str, bound: Bound) -> str | None:
     """The form with arguments in its places; None if an argument has no place."""
 
     def part(match: re.Match[str]) -> str:

@@ -16,10 +16,10 @@ from wgcc.elaborate.from_pytorch.calls import (
     Build,
     Counterpart,
     PytorchArgument,
-    filled,
+    fill_form,
     read,
 )
-from wgcc.elaborate.from_pytorch.shape_rules import SHAPE_RULES, created, movedim, view
+from wgcc.elaborate.from_pytorch.shape_rules import SHAPE_RULES, movedim, new_tensor, view
 from wgcc.ir.dtypes import OTHER_NAMES
 
 _TYPE_OF = {**OTHER_NAMES, "bool": "bool"}
@@ -42,16 +42,16 @@ def multinomial(bound: Bound) -> str | None:
 
 def attention(bound: Bound) -> str | None:
     """A mask of bools says what is attended to; here a mask is added to the scores."""
-    given = dict(bound)
-    if given.pop("dropout_p", PytorchArgument("0.0", number=0.0)).number != 0:
+    arguments = dict(bound)
+    if arguments.pop("dropout_p", PytorchArgument("0.0", number=0.0)).number != 0:
         return None
-    if given.get("is_causal", PytorchArgument("")).text == "false":
-        del given["is_causal"]
-    mask = given.get("attn_mask")
+    if arguments.get("is_causal", PytorchArgument("")).text == "false":
+        del arguments["is_causal"]
+    mask = arguments.get("attn_mask")
     if mask is not None and mask.dtype == "bool":
-        given["attn_mask"] = PytorchArgument(f"where({mask.text}, 0.0, -1e30)")
+        arguments["attn_mask"] = PytorchArgument(f"where({mask.text}, 0.0, -1e30)")
     form = "attention({query}, {key}, {value}<<, mask = {attn_mask}>><<, causal = {is_causal}>>"
-    return filled(f"{form}<<, scale = {{scale}}>>)", given)
+    return fill_form(f"{form}<<, scale = {{scale}}>>)", arguments)
 
 
 def as_bool(bound: Bound) -> str:
@@ -97,7 +97,7 @@ def _options(name: str, sizes: str, *options: str) -> Build:
     def build(bound: Bound) -> str | None:
         pairs = [option.split() for option in options]
         shown = [f"{ours} = {bound[theirs].text}" for ours, theirs in pairs if theirs in bound]
-        head = filled(sizes, {key: bound[key] for key in bound if f"{{{key}}}" in sizes})
+        head = fill_form(sizes, {key: bound[key] for key in bound if f"{{{key}}}" in sizes})
         return f"{name}{head}({', '.join(shown)})" if shown else f"{name}{head}"
 
     return build
@@ -197,11 +197,13 @@ SCHEDULES: Mapping[str, Counterpart] = read(
 
 def _drawn_whole(bound: Bound) -> str | None:
     """`randint(high, size)` and `randint(low, high, size)`."""
-    given = [bound[name] for name in ("low", "high", "size") if name in bound]
-    size = given[-1].items
-    if size is None or len(given) < 2:
+    arguments = [bound[name] for name in ("low", "high", "size") if name in bound]
+    size = arguments[-1].items
+    if size is None or len(arguments) < 2:
         return None
-    low, high = ("0", given[0].text) if len(given) == 2 else (given[0].text, given[1].text)
+    low, high = (
+        ("0", arguments[0].text) if len(arguments) == 2 else (arguments[0].text, arguments[1].text)
+    )
     return f"randint({low}, {high}, i32[{', '.join(item.text for item in size)}])"
 
 
@@ -226,7 +228,7 @@ def _cross_entropy(bound: Bound) -> str | None:
         )  # fmt: skip
         given["input"] = PytorchArgument(last or logits.text)
     form = "cross_entropy({input}, {target}<<, weight = {weight}>><<, ignore = {ignore_index}>>"
-    return filled(
+    return fill_form(
         f"{form}<<, reduction = {{reduction}}>><<, smoothing = {{label_smoothing}}>>)", given
     )
 
@@ -236,9 +238,9 @@ def _norm(bound: Bound) -> str | None:
     sizes = bound["normalized_shape"].items
     if sizes is None or len(sizes) != 1:
         return None
-    given = {key: value for key, value in bound.items() if key != "normalized_shape"}
-    name, form = ("layer_norm", ", {bias}") if "bias" in given else ("rms_norm", "")
-    return filled(f"{name}({{input}}, {{weight}}{form}<<, eps = {{eps}}>>)", given)
+    arguments = {key: value for key, value in bound.items() if key != "normalized_shape"}
+    name, form = ("layer_norm", ", {bias}") if "bias" in arguments else ("rms_norm", "")
+    return fill_form(f"{name}({{input}}, {{weight}}{form}<<, eps = {{eps}}>>)", arguments)
 
 
 def _arange(bound: Bound) -> str | None:
@@ -271,7 +273,7 @@ def _expand(bound: Bound) -> str | None:
 
 _FILLED = ("zeros", "ones", "rand", "randn")
 _BUILDERS: dict[str, Build] = {
-    **{name: created(name) for name in _FILLED},
+    **{name: new_tensor(name) for name in _FILLED},
     "randint": _drawn_whole, "einsum": _einsum, "cross_entropy": _cross_entropy,
     "arange": _arange, "layer_norm": _norm, "rms_norm": _norm, "reshape": view,
     "expand": _expand, "tile": _several("tile", ""), "flip": _several("flip", "axis = "),

@@ -1,11 +1,11 @@
-"""What to write for functions of shapes, where that depends on the axes and sizes of the call."""
+"""Translates functions of shapes whose `.wg` text depends on the axes and sizes of the call."""
 
 from __future__ import annotations
 
 import string
 from collections.abc import Sequence
 
-from wgcc.elaborate.from_pytorch.calls import Bound, Build, PytorchArgument, filled
+from wgcc.elaborate.from_pytorch.calls import Bound, Build, PytorchArgument, fill_form
 
 
 def permute(bound: Bound) -> str | None:
@@ -179,11 +179,11 @@ def scatter(bound: Bound) -> str | None:
         return None
     one = f"ones_like({source.text})" if source.sizes else f"f32(ones_like({ids.text}))"
 
-    def added(values: str) -> str:
+    def scatter_sum(values: str) -> str:
         return f"scatter_add(zeros_like({x.text}), {ids.text}, {values}, axis = {dim.text})"
 
-    new = added(source.text) if source.sizes else source.text
-    return f"where({added(one)} > 0.0, {new}, {x.text})"
+    new = scatter_sum(source.text) if source.sizes else source.text
+    return f"where({scatter_sum(one)} > 0.0, {new}, {x.text})"
 
 
 def diagonal(bound: Bound) -> str | None:
@@ -199,8 +199,8 @@ def trace(bound: Bound) -> str | None:
     return f"sum({elements})" if elements else None
 
 
-def created(name: str) -> Build:
-    """`new_zeros(x, 2, 3)`, `empty(2, 3)`: of the element type of x."""
+def new_tensor(name: str) -> Build:
+    """Translates `new_zeros(x, 2, 3)` and `empty(2, 3)`; the element type is that of x, or f32."""
 
     def build(bound: Bound) -> str | None:
         if _wholes(bound["size"].items) is None:
@@ -235,7 +235,9 @@ def linspace(bound: Bound) -> str | None:
     if start.number is None or end.number is None or steps.whole is None or steps.whole < 2:
         return None
     if not is_literal(start, end, steps):
-        return filled("{start} + f32(arange({steps})) * ({end} - {start}) / ({steps} - 1)", bound)
+        return fill_form(
+            "{start} + f32(arange({steps})) * ({end} - {start}) / ({steps} - 1)", bound
+        )
     stretch = f" * {end.number - start.number:g}" if end.number - start.number != 1 else ""
     numbers = f"f32(arange({steps.text})){stretch} / {steps.whole - 1}"
     return numbers if start.number == 0 else f"{numbers} + {start.group}"
@@ -297,8 +299,8 @@ SHAPE_RULES: dict[str, Build] = {
     "repeat": repeat, "repeat_interleave": repeat_interleave, "hstack": hstack, "vstack": vstack,
     "rot90": rot90, "narrow": narrow, "select": select, "index_select": select,
     "scatter": scatter, "scatter_": scatter, "diagonal": diagonal,
-    "trace": trace, "empty": created("zeros"), "new_zeros": created("zeros"),
-    "new_ones": created("ones"), "new_full": new_full, "rand_like": drawn_like("rand"),
+    "trace": trace, "empty": new_tensor("zeros"), "new_zeros": new_tensor("zeros"),
+    "new_ones": new_tensor("ones"), "new_full": new_full, "rand_like": drawn_like("rand"),
     "randn_like": drawn_like("randn"), "tensor": tensor, "as_tensor": tensor,
     "linspace": linspace, "interpolate": interpolate,
     "adaptive_avg_pool1d": whole_pool("mean", 1), "adaptive_avg_pool2d": whole_pool("mean", 2),

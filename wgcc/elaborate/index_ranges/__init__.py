@@ -1,1 +1,1 @@
-"""Which numbers indices can be, and which numbers inputs may therefore hold."""
+"""Finds the numbers that indices can be, and those that inputs may therefore hold."""

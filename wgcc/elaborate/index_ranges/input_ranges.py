@@ -1,4 +1,4 @@
-"""Which numbers the inputs of an entry may hold, so that every index and label is in range.
+"""Finds the numbers that inputs of an entry may hold, so that all indices and labels are in range.
 
 A GPU silently clamps an index that is out of range. Runtimes refuse an input that leads to one.
 What depends on several inputs, on state or on floats is checked by the entry's range guard:
@@ -86,9 +86,9 @@ def _origin(value: Value, makers: Mapping[str, Node]) -> Value:
 
 def intervals_so_far(nodes: Sequence[Node], values: Sequence[Value]) -> list[Interval]:
     """The intervals of `values` in a graph under construction."""
-    made = {value.name for node in nodes for value in node.outputs}
+    outputs = {value.name for node in nodes for value in node.outputs}
     read = (*(value for node in nodes for value in node.inputs), *values)
-    sources = {value.name: value for value in read if value.name not in made}
+    sources = {value.name: value for value in read if value.name not in outputs}
     known = intervals(Graph("so far", inputs=tuple(sources.values()), nodes=tuple(nodes)))
     return [known[value.name] for value in values]
 
@@ -131,7 +131,7 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a lookup requires of an input: of all its elements (`whole`) or of some."""
+    """A lookup requires this of an input: of all its elements (`whole`) or of some."""
 
     source: str
     allowed: Allowed
@@ -141,12 +141,12 @@ class Demand:
 def check_ranges(graph: Graph, lookups: Sequence[Lookup], report: Report) -> Graph:
     """`graph` with the ranges of its inputs, and a guard for what the ranges do not ensure."""
     live, same = live_names(graph), same_numbers(graph)
-    found = [
+    live_lookups = [
         replace(lookup, value=same.get(lookup.value, lookup.value))
         for lookup in lookups
         if lookup.value.name in live
     ]
-    analysis = _Analysis(graph, _with_padding(graph, found), same)
+    analysis = _Analysis(graph, _with_padding(graph, live_lookups), same)
     _report_once(analysis.impossible(), report)
     ranges = {name: (x.low, x.high, x.ignore) for name, x in analysis.ranges.items()}
     unproven = analysis.unproven()
@@ -223,8 +223,8 @@ class _Analysis:
                 held = f"{known[0]}" if known[0] == known[1] else f"{known[0]} to {known[1]}"
                 yield lookup, f"{lookup.what} must be {wanted}, but here it is {held}"
                 continue
-            found = {demand.source: self.ranges.get(demand.source) for demand in demands or ()}
-            for name in (name for name, range_ in found.items() if range_ and range_.is_empty):
+            ranges = {demand.source: self.ranges.get(demand.source) for demand in demands or ()}
+            for name in (name for name, range_ in ranges.items() if range_ and range_.is_empty):
                 text = f"no number in `{name}` makes {lookup.what} {wanted} here"
                 yield lookup, f"{text} and is allowed by its other uses"
 
@@ -237,10 +237,10 @@ class _Analysis:
         for lookup, demands in zip(self.lookups, self.demands, strict=True):
             if demands is None or not all(map(self._is_ensured, demands)):
                 pending[lookup.value].append(lookup)
-        found: list[Lookup] = []
+        unproven: list[Lookup] = []
         narrowest: dict[Value, Interval] = {}
 
-        def narrowed(value: Value, known: Interval) -> Interval:
+        def narrow(value: Value, known: Interval) -> Interval:
             first = self.same.get(value, value)
             if first not in narrowest:
                 if value.name in self.ranges:
@@ -248,13 +248,13 @@ class _Analysis:
                 # The narrowest first, because it often makes the other checks unnecessary.
                 for lookup in sorted(pending.get(first, ()), key=lambda one: one.allowed.width):
                     if not within(known, (lookup.allowed.low, lookup.allowed.high)):
-                        found.append(lookup)
+                        unproven.append(lookup)
                         known = overlap(known, lookup.allowed.hull)
                 narrowest[first] = known
             return narrowest[first]
 
-        intervals(self.graph, narrowed)
-        return found
+        intervals(self.graph, narrow)
+        return unproven
 
     def _demands(self, lookup: Lookup) -> list[Demand] | None:
         """Demands on inputs; None where the lookup depends on more than them, or the way is long.
@@ -263,11 +263,11 @@ class _Analysis:
         """
         pending = [(lookup.value, lookup.allowed, True)]
         seen = set(pending)
-        found: list[Demand] = []
+        demands: list[Demand] = []
         while pending:
             value, allowed, whole = pending.pop()
             if value.name in self.inputs:
-                found.append(Demand(value.name, allowed, whole))
+                demands.append(Demand(value.name, allowed, whole))
                 continue
             operands = self._operands(value, allowed) if self._steps > 0 else None
             if operands is None:
@@ -279,7 +279,7 @@ class _Analysis:
                 if step not in seen:
                     seen.add(step)
                     pending.append(step)
-        return found
+        return demands
 
     def _operands(self, value: Value, allowed: Allowed) -> list[tuple[Value, Allowed]] | None:
         """The demands on the operands of a value; nothing where it is in range anyway."""
@@ -295,23 +295,23 @@ class _Analysis:
         demands: dict[str, list[Demand]] = defaultdict(list)
         for demand in (demand for several in self.demands for demand in several or ()):
             demands[demand.source].append(demand)
-        found = {}
-        for name, asked in demands.items():
-            joined, everything = _join(asked), limits(self.inputs[name])
+        ranges = {}
+        for name, group in demands.items():
+            joined, everything = _join(group), limits(self.inputs[name])
             low, high = overlap(everything, (joined.low, joined.high))
             ignore = joined.ignore
             if ignore is not None and not within((ignore, ignore), everything):
                 ignore = None
             if (low, high) != everything or self.inputs[name].dtype in NARROW_INTEGERS:
-                found[name] = Allowed(low, high, ignore)
-        return found
+                ranges[name] = Allowed(low, high, ignore)
+        return ranges
 
     def _is_ensured(self, demand: Demand) -> bool:
         """Whether the range of an input, shared by all its lookups, is as narrow as required."""
         everything = Allowed(*limits(self.inputs[demand.source]))
-        found, asked = self.ranges.get(demand.source, everything), demand.allowed
-        ignored = found.ignore is None or asked.holds(found.ignore)
-        return ignored and within((found.low, found.high), (asked.low, asked.high))
+        range_, wanted = self.ranges.get(demand.source, everything), demand.allowed
+        ignored = range_.ignore is None or wanted.holds(range_.ignore)
+        return ignored and within((range_.low, range_.high), (wanted.low, wanted.high))
 
 
 def _join(demands: Sequence[Demand]) -> Allowed:

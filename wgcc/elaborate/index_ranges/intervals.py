@@ -32,16 +32,16 @@ def is_empty(interval: Interval) -> bool:
 def same_numbers(graph: Graph) -> Mapping[Value, Value]:
     """Maps each integer value that duplicates an earlier one to the first such value."""
     first: dict[tuple[object, ...], Value] = {}
-    found: dict[Value, Value] = {}
+    originals: dict[Value, Value] = {}
     for node in graph.nodes:
         if len(node.outputs) != 1 or node.output.dtype in FLOATS or "body" in node.attrs:
             continue
-        inputs = tuple(found.get(value, value) for value in node.inputs)
+        inputs = tuple(originals.get(value, value) for value in node.inputs)
         key = (node.op, inputs, *sorted((name, repr(item)) for name, item in node.attrs.items()))
         known = first.setdefault(key, node.output)
         if known != node.output:
-            found[node.output] = known
-    return found
+            originals[node.output] = known
+    return originals
 
 
 FAR = 2**70
@@ -56,10 +56,10 @@ def in_branch(
     is_true: bool,
     value: Value,
     producers: Mapping[str, Node],
-    found: Mapping[str, Interval],
+    by_name: Mapping[str, Interval],
 ) -> Interval:
     """The interval of `value` where `condition` is true (or false); empty if that never happens."""
-    known, pending = found[value.name], [(condition, is_true)]
+    known, pending = by_name[value.name], [(condition, is_true)]
     parts = 0
     while pending and parts < MOST_PARTS:
         claim, holds = pending.pop()
@@ -72,16 +72,16 @@ def in_branch(
         elif node.op == ("logical_and" if holds else "logical_or"):
             pending += [(operand, holds) for operand in node.inputs]
         elif node.op in _OPPOSITE and value in node.inputs:
-            known = overlap(known, _compare(node, holds, value, found))
+            known = overlap(known, _compare(node, holds, value, by_name))
     return known
 
 
-def _compare(node: Node, holds: bool, value: Value, found: Mapping[str, Interval]) -> Interval:
+def _compare(node: Node, holds: bool, value: Value, by_name: Mapping[str, Interval]) -> Interval:
     x, other = node.inputs
     relation = node.op if holds else _OPPOSITE[node.op]
     if value != x:
         relation, other = _SWAPPED[relation], x
-    low, high = found[other.name]
+    low, high = by_name[other.name]
     return {
         "lt": (-FAR, high - 1),
         "le": (-FAR, high),
@@ -108,31 +108,31 @@ def limits(value: Value) -> Interval:
 def intervals(graph: Graph, narrow: Narrow = lambda value, known: known) -> Mapping[str, Interval]:
     """The intervals of all values, by name; `narrow` may return a narrower one."""
     producers: dict[str, Node] = {}
-    found = {value.name: narrow(value, limits(value)) for value in graph.sources}
+    by_name = {value.name: narrow(value, limits(value)) for value in graph.sources}
     for node in graph.nodes:
         producers.update((value.name, node) for value in node.outputs)
         if loop := loop_of(node):
-            for value, known in zip(node.outputs, _loop(loop, found), strict=True):
-                found[value.name] = narrow(value, known)
+            for value, known in zip(node.outputs, _loop(loop, by_name), strict=True):
+                by_name[value.name] = narrow(value, known)
             continue
         if node.outputs[0].dtype not in INTEGER_RANGES:
             known = UNKNOWN
         elif node.op == "where":
-            known = _choice(node, producers, found)
+            known = _choice(node, producers, by_name)
         elif node.op in RULES:
-            known = RULES[node.op](node, [found[value.name] for value in node.inputs])
+            known = RULES[node.op](node, [by_name[value.name] for value in node.inputs])
         else:
             known = UNKNOWN
         for value in node.outputs:
             whole = limits(value)
-            found[value.name] = narrow(value, known if within(known, whole) else whole)
-    return found
+            by_name[value.name] = narrow(value, known if within(known, whole) else whole)
+    return by_name
 
 
-def _loop(loop: Loop, found: Mapping[str, Interval]) -> list[Interval]:
+def _loop(loop: Loop, by_name: Mapping[str, Interval]) -> list[Interval]:
     """The intervals of its results."""
     inside = body_intervals(
-        loop.body, loop.rounds, [found[value.name] for value in loop.node.inputs]
+        loop.body, loop.rounds, [by_name[value.name] for value in loop.node.inputs]
     )
     results = (*loop.next_carries, *loop.body.outputs.values())
     return [inside[value.name] for value in results]
@@ -144,38 +144,38 @@ def body_intervals(body: Graph, rounds: int, inputs: Sequence[Interval]) -> Mapp
     A carry is what it starts as, or what a round makes of any carry.
     """
     count = len(body.state)
-    given = dict(zip((value.name for value in body.inputs[1:]), inputs[count:], strict=True))
-    given[body.inputs[0].name] = (0, rounds - 1)
-    wide = intervals(body, lambda value, known: given.get(value.name, known))
+    by_name = dict(zip((value.name for value in body.inputs[1:]), inputs[count:], strict=True))
+    by_name[body.inputs[0].name] = (0, rounds - 1)
+    wide = intervals(body, lambda value, known: by_name.get(value.name, known))
     for carry, start in zip(body.state, inputs, strict=False):
-        given[carry.name] = hull(start, wide[body.writes[carry.name].name])
-    return intervals(body, lambda value, known: given.get(value.name, known))
+        by_name[carry.name] = hull(start, wide[body.writes[carry.name].name])
+    return intervals(body, lambda value, known: by_name.get(value.name, known))
 
 
-def _choice(node: Node, producers: Mapping[str, Node], found: Mapping[str, Interval]) -> Interval:
+def _choice(node: Node, producers: Mapping[str, Node], by_name: Mapping[str, Interval]) -> Interval:
     """`where(x < 0, 0, x)` is not negative: each branch is taken only under its condition."""
     condition, yes, no = node.inputs
     branches = [
-        in_branch(condition, True, yes, producers, found),
-        in_branch(condition, False, no, producers, found),
+        in_branch(condition, True, yes, producers, by_name),
+        in_branch(condition, False, no, producers, by_name),
     ]
     taken = [branch for branch in branches if not is_empty(branch)]
     return hull(*taken) if taken else limits(node.output)
 
 
 def _corners(rule: Callable[[Any, Any], Any]) -> Arithmetic:
-    """For functions of two numbers whose extremes are at the ends of the intervals."""
+    """The rule for a function of two numbers whose extremes are at the ends of the intervals."""
 
     def apply(inputs: Sequence[Any]) -> Any:
         x, z = inputs
-        found = [rule(a, b) for a in x for b in z]
-        return min(found), max(found)
+        corners = [rule(a, b) for a in x for b in z]
+        return min(corners), max(corners)
 
     return apply
 
 
 def _monotone(rule: Callable[..., Any]) -> Arithmetic:
-    """For functions that increase with each operand."""
+    """The rule for a function that increases with each operand."""
 
     def apply(inputs: Sequence[Any]) -> Any:
         return rule(*(low for low, _ in inputs)), rule(*(high for _, high in inputs))
@@ -232,8 +232,8 @@ def _remainder(node: Node, inputs: Sequence[Interval]) -> Interval:
     x, z = inputs
     if x[0] >= 0 and x[1] < z[0]:
         return x
-    found = min(z[0] + 1, 0), max(z[1] - 1, 0)
-    return hull(found, x) if z[0] <= 0 <= z[1] else found
+    remainders = min(z[0] + 1, 0), max(z[1] - 1, 0)
+    return hull(remainders, x) if z[0] <= 0 <= z[1] else remainders
 
 
 def _sum(node: Node, inputs: Sequence[Interval]) -> Interval:

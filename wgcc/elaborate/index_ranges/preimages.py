@@ -1,6 +1,6 @@
-"""Which numbers an operand may hold so that the result of an op has only allowed numbers.
+"""Finds the numbers an operand may hold so that the result of an op has only allowed numbers.
 
-Only where the answer is exact, because inputs are refused by it, and no valid input may be refused.
+The answer is exact or unknown, because inputs are refused by it, and no valid input may be refused.
 Numbers whose arithmetic would overflow are not considered.
 """
 
@@ -45,17 +45,17 @@ class Allowed:
     def holds(self, number: int) -> bool:
         return self.low <= number <= self.high or number == self.ignore
 
-    def shifted(self, by: int) -> Allowed:
+    def shift(self, by: int) -> Allowed:
         ignore = None if self.ignore is None else self.ignore + by
         return Allowed(self.low + by, self.high + by, ignore)
 
-    def negated(self) -> Allowed:
+    def negate(self) -> Allowed:
         return Allowed(-self.high, -self.low, None if self.ignore is None else -self.ignore)
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """About the values of a graph, by name: their nodes and their intervals.
+    """The nodes and the intervals of the values of a graph, by name.
 
     `ends` remembers the answers of `ends_occur`.
     """
@@ -90,15 +90,15 @@ def preimage(node: Node, allowed: Allowed, facts: Facts) -> Demands | None:
     if carries(node):
         return [(node.inputs[0], allowed)]
     if node.op in _ONE_OPERAND:
-        found = _ONE_OPERAND[node.op](allowed)
-        return [(node.inputs[0], found)] if found else None
+        operand_range = _ONE_OPERAND[node.op](allowed)
+        return [(node.inputs[0], operand_range)] if operand_range else None
     if node.op in _TWO_OPERANDS:
         return _of_constant_and_other(node, allowed, facts) or _of_row(node, allowed, facts)
     return None
 
 
 def _of_cast(node: Node, allowed: Allowed, facts: Facts) -> Demands | None:
-    """Where the cast changes no allowed number; to and from u32 it changes negative ones."""
+    """None if the cast changes an allowed number; to and from u32 it changes negative ones."""
     (x,) = node.inputs
     if x.dtype not in INTEGERS:
         return None
@@ -115,8 +115,8 @@ def _of_constant_and_other(node: Node, allowed: Allowed, facts: Facts) -> Demand
     for rule, fixed, other in ((rules[0], z, x), (rules[1], x, z)):
         low, high = facts.intervals[fixed.name]
         if rule is not None and low == high:
-            found = rule(allowed, low)
-            return [(other, found)] if found else None
+            operand_range = rule(allowed, low)
+            return [(other, operand_range)] if operand_range else None
     return None
 
 
@@ -136,17 +136,17 @@ def _of_row(node: Node, allowed: Allowed, facts: Facts) -> Demands | None:
 def ends_occur(value: Value, facts: Facts) -> bool:
     """Whether some element is the least and some the greatest of its interval, in every call."""
     path: list[str] = []
-    found = facts.ends.get(value.name)
-    while found is None:
+    occur = facts.ends.get(value.name)
+    while occur is None:
         path.append(value.name)
         node = facts.producers.get(value.name)
         operand = _same_ends(node, facts) if node is not None else None
         if operand is None:
-            found = node is not None and node.op in ("iota", "const", "literal")
+            occur = node is not None and node.op in ("iota", "const", "literal")
         else:
-            value, found = operand, facts.ends.get(operand.name)
-    facts.ends.update(dict.fromkeys(path, found))
-    return found
+            value, occur = operand, facts.ends.get(operand.name)
+    facts.ends.update(dict.fromkeys(path, occur))
+    return occur
 
 
 def _same_ends(node: Node, facts: Facts) -> Value | None:
@@ -169,7 +169,7 @@ def _of_multiple(allowed: Allowed, factor: int) -> Allowed | None:
     if factor == 0 or allowed.ignore is not None:
         return None
     if factor < 0:
-        return _of_multiple(allowed.negated(), -factor)
+        return _of_multiple(allowed.negate(), -factor)
     return Allowed(ceil_div(allowed.low, factor), allowed.high // factor)
 
 
@@ -190,19 +190,19 @@ def _of_maximum(allowed: Allowed, least: int) -> Allowed | None:
 
 
 def _of_minimum(allowed: Allowed, most: int) -> Allowed | None:
-    found = _of_maximum(allowed.negated(), -most)
-    return found.negated() if found else None
+    negative = _of_maximum(allowed.negate(), -most)
+    return negative.negate() if negative else None
 
 
 _ONE_OPERAND: dict[str, Callable[[Allowed], Allowed | None]] = {
-    "neg": Allowed.negated,
+    "neg": Allowed.negate,
     "abs": _of_abs,
 }
 Rule = Callable[[Allowed, int], Allowed | None]
 # With a constant on the right, and on the left.
 _TWO_OPERANDS: dict[str, tuple[Rule, Rule | None]] = {
-    "add": (lambda a, c: a.shifted(-c), lambda a, c: a.shifted(-c)),
-    "sub": (lambda a, c: a.shifted(c), lambda a, c: a.negated().shifted(c)),
+    "add": (lambda a, c: a.shift(-c), lambda a, c: a.shift(-c)),
+    "sub": (lambda a, c: a.shift(c), lambda a, c: a.negate().shift(c)),
     "mul": (_of_multiple, _of_multiple),
     "div": (_of_quotient, None),
     "maximum": (_of_maximum, _of_maximum),

@@ -12,8 +12,8 @@ import math
 from collections.abc import Sequence
 
 from wgcc.elaborate.operators import operands
-from wgcc.elaborate.operators.broadcasting import aligned, reshape
-from wgcc.elaborate.operators.operands import adapted, numeric, plain, same_dtype, with_lists
+from wgcc.elaborate.operators.broadcasting import broadcast_dims, reshape
+from wgcc.elaborate.operators.operands import adapt_operands, numeric, plain, same_dtype, with_lists
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import Given
 from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, product
@@ -99,7 +99,7 @@ def convert(tracer: Tracer, dtype: str, operand: Given, at: Span) -> AnyValue:
     if isinstance(value, ListValue):
         return tracer.literal(value, (dtype,), operand.span)
     if isinstance(value, (Dim, Number, BoolValue)):
-        return operands.converted(tracer, value, dtype, at)
+        return operands.convert_number(tracer, value, dtype, at)
     text = f"cannot convert {describe(value)} to {dtype}"
     raise Stop(tracer.report.error("WG0501", text, operand.span))
 
@@ -108,8 +108,8 @@ def elementwise(
     tracer: Tracer, op: str, ir_op: str, left: Given, right: Given, at: Span, result: str = ""
 ) -> Tensor:
     """Apply a pointwise op to two operands that broadcast; messages call it `op`."""
-    a, b = adapted(tracer, op, left, right, at, bools=op in ("==", "!="))
-    dims = aligned(tracer, op, Given(a, left.span), Given(b, right.span), at)
+    a, b = adapt_operands(tracer, op, left, right, at, bools=op in ("==", "!="))
+    dims = broadcast_dims(tracer, op, Given(a, left.span), Given(b, right.span), at)
     a, b = tracer.broadcast(a, dims), tracer.broadcast(b, dims)
     return tracer.emit(ir_op, a, b, dims=dims, dtype=result or a.dtype)
 
@@ -124,7 +124,7 @@ def _logic(tracer: Tracer, op: str, left: Given, right: Given, op_span: Span) ->
     if isinstance(b, BoolValue):
         return _short_circuit(tracer, op, b, a)
     assert isinstance(a, Tensor) and isinstance(b, Tensor)
-    dims = aligned(tracer, op, left, right, op_span)
+    dims = broadcast_dims(tracer, op, left, right, op_span)
     a, b = tracer.broadcast(a, dims), tracer.broadcast(b, dims)
     return tracer.emit(LOGIC[op], a, b, dims=dims, dtype="bool")
 
@@ -173,7 +173,7 @@ def power(tracer: Tracer, base: Given, exponent: Given, at: Span) -> Tensor:
         return _pow(tracer, tracer.broadcast(scalar, y.dims), y)
     x = numeric(tracer, base, "**")
     same_dtype(tracer, "**", base, exponent, at)
-    dims = aligned(tracer, "**", base, exponent, at)
+    dims = broadcast_dims(tracer, "**", base, exponent, at)
     return _pow(tracer, tracer.broadcast(x, dims), tracer.broadcast(y, dims))
 
 
@@ -230,8 +230,8 @@ def matmul(tracer: Tracer, left: Given, right: Given, at: Span) -> Tensor:
     if columns.rank == 2:
         result = _one_matrix(tracer, rows, columns)
     else:
-        lead = aligned(tracer, "@", left, right, at, without=2)
-        result = batched(tracer, rows, columns, lead)
+        lead = broadcast_dims(tracer, "@", left, right, at, without=2)
+        result = batched_matmul(tracer, rows, columns, lead)
     dims = list(result.dims)
     if b.rank == 1:
         del dims[-1]
@@ -240,7 +240,7 @@ def matmul(tracer: Tracer, left: Given, right: Given, at: Span) -> Tensor:
     return reshape(tracer, result, dims)
 
 
-def batched(tracer: Tracer, a: Tensor, b: Tensor, lead: Sequence[Dim]) -> Tensor:
+def batched_matmul(tracer: Tracer, a: Tensor, b: Tensor, lead: Sequence[Dim]) -> Tensor:
     """`[lead, M, K] @ [lead, K, N]` as one batched product."""
     stack = product(lead)
     m, k, n = a.dims[-2], a.dims[-1], b.dims[-1]
@@ -294,5 +294,5 @@ def _inner_sizes(tracer: Tracer, left: Given, right: Given, at: Span) -> Diagnos
     return problem
 
 
-def _with_types(found: Diagnostic, left: Given, right: Given) -> Diagnostic:
-    return found.also(left.span, str(left.value)).also(right.span, str(right.value))
+def _with_types(problem: Diagnostic, left: Given, right: Given) -> Diagnostic:
+    return problem.also(left.span, str(left.value)).also(right.span, str(right.value))

@@ -21,7 +21,7 @@ from wgcc.elaborate.tracing.values import Tensor
 from wgcc.errors import Diagnostic, Span
 
 
-def aligned(
+def broadcast_dims(
     tracer: Tracer, op: str, left: Given, right: Given, at: Span, without: int = 0
 ) -> tuple[Dim, ...]:
     """The dims of `left op right`, leaving out the last `without` axes of both.
@@ -44,9 +44,9 @@ def aligned(
 def common_dim(x: Dim | None, y: Dim | None) -> Dim:
     """The dim of two axes that agree: the one that exists, is not 1, or has a name."""
     if x is None or y is None:
-        found = x or y
-        assert found is not None
-        return found
+        dim = x or y
+        assert dim is not None
+        return dim
     return y if x.is_one or (x.is_literal and not y.is_one) else x
 
 
@@ -61,7 +61,7 @@ def _cannot_broadcast(
     return Stop(_suggest_new_axis(problem, *operands))
 
 
-def _suggest_new_axis(found: Diagnostic, left: Given, right: Given) -> Diagnostic:
+def _suggest_new_axis(problem: Diagnostic, left: Given, right: Given) -> Diagnostic:
     """If the smaller shape is a run of the larger one's axes, say how to align it."""
     a, b = left.value, right.value
     assert isinstance(a, Tensor) and isinstance(b, Tensor)
@@ -71,11 +71,11 @@ def _suggest_new_axis(found: Diagnostic, left: Given, right: Given) -> Diagnosti
         if all(compare(x, y) is SAME for x, y in zip(run, small.dims, strict=True)):
             after = large.rank - start - small.rank
             index = ", ".join([":"] * small.rank + ["new"] * after)
-            return found.help(
+            return problem.help(
                 f"to align it with the axes [{shape_text(run)}] "
                 f"write `{operand.span.text}[{index}]`"
             )
-    return found
+    return problem
 
 
 def reshape(tracer: Tracer, x: Tensor, dims: Sequence[Dim]) -> Tensor:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from wgcc.elaborate.operators.arithmetic import elementwise
 from wgcc.elaborate.operators.broadcasting import (
-    aligned,
+    broadcast_dims,
     cut,
     flip,
     part,
@@ -44,7 +44,7 @@ def looked_up(tracer: Tracer, x: Tensor, ids: Sequence[Given], first: int, at: S
     for size, given in zip(sizes, ids, strict=True):
         tracer.look_up(_tensor(given), size.size, "an index")
     if len(ids) == 2:
-        common = aligned(tracer, SHOWN, ids[0], ids[1], at)
+        common = broadcast_dims(tracer, SHOWN, ids[0], ids[1], at)
         if _counts_rows(tracer, _tensor(ids[0]), sizes[0], common):
             return _row_by_row(tracer, x, _tensor(ids[1]), common, first)
     return _gather(tracer, x, _position(tracer, sizes, ids, at), first, len(ids))
@@ -74,8 +74,8 @@ def _row_by_row(
     alone = [*[ONE] * first, *per_row, *[ONE] * len(after)]
     places = reshape(tracer, tracer.broadcast(cols, common), alone)
     places = tracer.broadcast(places, [*before, *per_row, *after])
-    found = tracer.emit("take_along", x, places, dims=places.dims, dtype=x.dtype, axis=first + 1)
-    return reshape(tracer, found, [*before, *common, *after])
+    elements = tracer.emit("take_along", x, places, dims=places.dims, dtype=x.dtype, axis=first + 1)
+    return reshape(tracer, elements, [*before, *common, *after])
 
 
 def _gather(tracer: Tracer, x: Tensor, place: Tensor, first: int, count: int) -> Tensor:
@@ -86,10 +86,10 @@ def _gather(tracer: Tracer, x: Tensor, place: Tensor, first: int, count: int) ->
     rows = product(x.dims[first:end])
     table = reshape(tracer, transpose(tracer, x, order), [rows, *before, *after])
     dims = [*place.dims, *before, *after]
-    found = tracer.emit("gather", table, place, dims=dims, dtype=x.dtype)
+    elements = tracer.emit("gather", table, place, dims=dims, dtype=x.dtype)
     own = place.rank
     rest = range(own + first, own + first + len(after))
-    return transpose(tracer, found, [*range(own, own + first), *range(own), *rest])
+    return transpose(tracer, elements, [*range(own, own + first), *range(own), *rest])
 
 
 def _position(tracer: Tracer, sizes: Sequence[Dim], ids: Sequence[Given], at: Span) -> Tensor:
@@ -203,11 +203,11 @@ def _write_steps(
 
 def _item(tracer: Tracer, base: ListValue | TupleValue, node: ast.Index) -> AnyValue:
     """One item of a list or tuple: the index must be known at compile time."""
-    found = [tracer.evaluate(item) for item in node.items if not isinstance(item, NOT_A_NUMBER)]
-    if len(node.items) != 1 or not found or not isinstance(found[0], Dim):
+    indices = [tracer.evaluate(item) for item in node.items if not isinstance(item, NOT_A_NUMBER)]
+    if len(node.items) != 1 or not indices or not isinstance(indices[0], Dim):
         text = "a list is indexed with one number known at compile time"
         raise Stop(tracer.report.error("WG0413", text, node.items[0] if node.items else node))
-    number = found[0].size
+    number = indices[0].size
     if not -len(base.items) <= number < len(base.items):
         text = f"index {number} is outside this list of {len(base.items)}"
         raise Stop(tracer.report.error("WG0413", text, node.items[0]))

@@ -1,4 +1,4 @@
-"""What operators accept, and the errors for what they do not.
+"""Operands that operators accept, and the errors for those that they do not.
 
 Numbers are computed at compile time: whole numbers (`Dim`) stay exact, everything else is a float.
 """
@@ -41,7 +41,7 @@ def unpack_help(text: str) -> str:
     return f"take one of its parts, `{text}[0]`, or unpack it: `a, b = {text}`"
 
 
-def adapted(
+def adapt_operands(
     tracer: Tracer, op: str, left: Given, right: Given, at: Span, bools: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Two tensors of one dtype: a compile-time number takes the dtype of the tensor."""
@@ -186,7 +186,7 @@ def plain(value: Dim | Number) -> float | int:
     return value.size if isinstance(value, Dim) else value.value
 
 
-def converted(
+def convert_number(
     tracer: Tracer, value: Dim | Number | BoolValue, dtype: str, at: Span
 ) -> Dim | Number | BoolValue:
     """`f32(D)` is a fraction, `i32(2.5)` the whole number 2, `bool(1)` true."""

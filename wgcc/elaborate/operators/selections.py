@@ -1,4 +1,4 @@
-"""What each item between the brackets of `x[…]` selects along its axis."""
+"""Selections: each item between the brackets of `x[…]` selects something along its axis."""
 
 from __future__ import annotations
 

@@ -105,10 +105,10 @@ def _check_function(context: Context, function: FunctionValue) -> None:
         scope.bind(size.text, Dim.placeholder(size.text))
     try:
         with context.within(scope, ""):
-            given = _placeholder_arguments(context, function.node)
-        if given is not None:
+            arguments = _placeholder_arguments(context, function.node)
+        if arguments is not None:
             at = function.node.name.span
-            call_function(context, function, Arguments(given), at, function.name)
+            call_function(context, function, Arguments(arguments), at, function.name)
     except Stop:
         return
 
@@ -116,15 +116,15 @@ def _check_function(context: Context, function: FunctionValue) -> None:
 def _placeholder_arguments(context: Context, node: ast.Function) -> list[Given] | None:
     """Tensors for the arguments, up to the first with a default that may decide what is traced."""
     rest = Dim.placeholder("..")
-    given: list[Given] = []
+    arguments: list[Given] = []
     for parameter in node.values:
         name, kind = parameter.name, parameter.kind
         if parameter.default is not None and _decides(kind):
-            return given
+            return arguments
         if isinstance(kind, (str, ast.OneOf)):
             return None
-        given.append(Given(_placeholder(context, name.text, kind, rest), name.span))
-    return given
+        arguments.append(Given(_placeholder(context, name.text, kind, rest), name.span))
+    return arguments
 
 
 def _decides(kind: ast.Kind) -> bool:
@@ -159,7 +159,7 @@ def check_test(context: Context, file: LoadedFile, test: ast.Test, prepare: Prep
     with context.separate(parts, trace, Scope(file.scope)):
         context.in_test, context.assertions = True, []
         try:
-            with context.bounded(test.name.span):
+            with context.catch_deep_nesting(test.name.span):
                 run_block(context, test.body)
         except Stop:
             return
@@ -175,9 +175,9 @@ def _check_values(context: Context, test: ast.Test, prepare: Prepare) -> None:
     outputs = {str(i): tensor.value for i, (_, tensor) in enumerate(context.assertions)}
     traced = context.trace.finish(f"test {test.name.value}", outputs)
     graph = prepare(check_ranges(traced, context.trace.lookups, context.report))
-    asked = effort(graph) + sum(_drawing_effort(context, value) for value in graph.sources)
-    if not context.budget.afford(asked):
-        _refuse_effort(context, test, asked)
+    steps = effort(graph) + sum(_drawing_effort(context, value) for value in graph.sources)
+    if not context.budget.afford(steps):
+        _refuse_effort(context, test, steps)
         return
     sources = {value.name: _initial_values(context, value) for value in graph.sources}
     try:
@@ -191,8 +191,8 @@ def _check_values(context: Context, test: ast.Test, prepare: Prepare) -> None:
             report_failed_assertion(context, assertion)
 
 
-def _refuse_effort(context: Context, test: ast.Test, asked: int) -> None:
-    text = f"this test needs about {asked:,} steps of computation"
+def _refuse_effort(context: Context, test: ast.Test, steps: int) -> None:
+    text = f"this test needs about {steps:,} steps of computation"
     problem = context.report.error("WG0421", text, test.name)
     problem.note(f"all tests together may take {MOST_EFFORT:,}")
     problem.help("test with smaller sizes")

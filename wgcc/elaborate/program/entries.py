@@ -33,7 +33,12 @@ def trace_entry(context: Context, model: LayerValue, entry: ast.Function) -> Gra
     """
     guess, attempt = _may_train(entry), Attempt(context)
     graph = _trace(context, model, entry, guess)
-    if graph is None or attempt.failed or not attempt.asked or graph.entry.trains == guess:
+    if (
+        graph is None
+        or attempt.has_failed
+        or not attempt.depends_on_training
+        or graph.entry.trains == guess
+    ):
         return graph
     attempt.undo()
     return _trace(context, model, entry, graph.entry.trains)
@@ -60,7 +65,7 @@ def _trace(
         try:
             _refuse_sizes(context, entry)
             _bind_inputs(context, entry)
-            with context.bounded(entry.name.span):
+            with context.catch_deep_nesting(entry.name.span):
                 outputs = _outputs(context, entry, _run(context, entry))
             _count_draws(context)
             graph = trace.finish(entry.name.text, outputs)
@@ -217,14 +222,14 @@ class Attempt:
         context.asked_for_training = False
 
     @property
-    def asked(self) -> bool:
+    def depends_on_training(self) -> bool:
         """Whether something depended on `training`."""
         return self._context.asked_for_training
 
     @property
-    def failed(self) -> bool:
-        found = self._context.report.diagnostics.items[self._problems :]
-        return any(problem.severity == "error" for problem in found)
+    def has_failed(self) -> bool:
+        problems = self._context.report.diagnostics.items[self._problems :]
+        return any(problem.severity == "error" for problem in problems)
 
     def undo(self) -> None:
         context = self._context

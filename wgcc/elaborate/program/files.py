@@ -51,7 +51,7 @@ class Loader:
 
     @property
     def files(self) -> list[LoadedFile]:
-        """All that were read but those of the library."""
+        """The files that were read, except those of the library."""
         library = self.context.report.library
         return [file for file in self._files.values() if file.source not in library]
 
@@ -149,8 +149,8 @@ class Loader:
                     file, dim.name, declare_dim(context, dim, self._given_size(file, dim.name))
                 )
         elif isinstance(item, ast.Const):
-            given = self._given_size(file, item.name)
-            self._define(file, item.name, declare_const(context, item, given))
+            size = self._given_size(file, item.name)
+            self._define(file, item.name, declare_const(context, item, size))
         elif isinstance(item, ast.Assert):
             check_assertion(context, item)
 

@@ -234,16 +234,16 @@ def averaged_entries(
             if node.op == "minimize" and AVERAGE in node.attrs["settings"]
         }
     )
-    found: dict[str, str] = {}
+    optimizers: dict[str, str] = {}
     for entry in entries:
         if not entry.averages or entry.name.text not in graphs:
             continue
         try:
             _refuse_changes(context, entry, graphs[entry.name.text])
-            found[entry.name.text] = _optimizer(context, entry, keeping)
+            optimizers[entry.name.text] = _optimizer(context, entry, keeping)
         except Stop:
             continue
-    return found
+    return optimizers
 
 
 def _optimizer(context: Context, entry: ast.Function, keeping: list[str]) -> str:

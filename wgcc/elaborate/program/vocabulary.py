@@ -81,16 +81,16 @@ def _tables(context: Context, graph: Graph) -> Iterator[IdSizes]:
 
 
 def _written_ids(graph: Graph) -> Iterator[IdSizes]:
-    """For an entry that takes an id and returns the next one: the numbers of both."""
-    taken = [value for value in graph.inputs if _is_id(value)]
-    given = [value for value in graph.outputs.values() if _is_id(value)]
-    if len(taken) != 1 or len(given) != 1:
+    """How many ids there are, if the entry takes an id and returns the next one."""
+    input_ids = [value for value in graph.inputs if _is_id(value)]
+    output_ids = [value for value in graph.outputs.values() if _is_id(value)]
+    if len(input_ids) != 1 or len(output_ids) != 1:
         return
-    low, high, _ = graph.entry.ranges.get(taken[0].name, (None, 0, None))
+    low, high, _ = graph.entry.ranges.get(input_ids[0].name, (None, 0, None))
     # Ids that are shifted or clamped do not show how many there are.
     if low == 0 and high < INTEGER_RANGES["i32"][1]:
-        yield IdSizes(high + 1, f"`{taken[0].name}` of `{graph.name}` is one of {high + 1} ids")
-    classes = _classes(graph, given[0])
+        yield IdSizes(high + 1, f"`{input_ids[0].name}` of `{graph.name}` is one of {high + 1} ids")
+    classes = _classes(graph, output_ids[0])
     if classes is not None:
         yield IdSizes(classes, f"`{graph.name}` returns one of {classes} ids")
 
@@ -153,10 +153,10 @@ def _path(context: Context, text: Text, folder: Path) -> Path:
     try:
         path = (folder / text.value).resolve()
     except (OSError, ValueError, RuntimeError) as error:
-        found = context.report.error("WG0701", f"cannot read `{text.value}`", text.span)
-        raise Stop(found) from error
+        diagnostic = context.report.error("WG0701", f"cannot read `{text.value}`", text.span)
+        raise Stop(diagnostic) from error
     if Path(text.value).is_absolute() or not path.is_relative_to(folder.resolve()):
         problem = f"`{text.value}` is outside the folder of the program"
-        found = context.report.error("WG0704", problem, text.span)
-        raise Stop(found.help("copy the file next to the model, or into a folder beside it"))
+        diagnostic = context.report.error("WG0704", problem, text.span)
+        raise Stop(diagnostic.help("copy the file next to the model, or into a folder beside it"))
     return path

@@ -24,7 +24,7 @@ from wgcc.syntax.tree_text import walk
 
 
 def warn_of_names(context: Context, file: LoadedFile) -> None:
-    """For a file of the user without errors."""
+    """Warn of names in a file of the user that has no errors."""
     own = file.path != (data_dir("grammar") / BUILT_IN).resolve()
     for piece in walk(file.tree):
         if isinstance(piece, ast.Function):
@@ -148,7 +148,7 @@ def warn_of_training(
     graphs: Mapping[str, Graph],
     averaged: Mapping[str, str],
 ) -> None:
-    """For a model without errors. `averaged`: the optimizer whose averages an entry reads."""
+    """Warn of a model without errors. `averaged`: the optimizer whose averages an entry reads."""
     idle = [entry for entry in entries if _should_train(context, entry, graphs)]
     for entry in idle:
         _report_idle(context, entry)
@@ -194,7 +194,7 @@ def _insertion(entry: ast.Function, optimizer: str) -> list[tuple[Span, str]]:
 
 
 def _all_minimized(context: Context) -> list[Minimized]:
-    return [each for found in context.parts.minimized.values() for each in found]
+    return [each for in_entry in context.parts.minimized.values() for each in in_entry]
 
 
 def _report_untrained(context: Context) -> None:

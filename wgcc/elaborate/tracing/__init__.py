@@ -1,1 +1,1 @@
-"""What operators and built-ins work with: sizes, values, scopes, the graph under construction."""
+"""The basis of operators and built-ins: sizes, values, scopes, the graph under construction."""

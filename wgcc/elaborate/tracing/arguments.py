@@ -129,7 +129,7 @@ class BoundArgs:
     def span(self, name: str) -> Span:
         return self.spans.get(name, self.call)
 
-    def given(self, name: str) -> bool:
+    def is_given(self, name: str) -> bool:
         return name in self.spans
 
     def text(self, name: str) -> str:
@@ -170,16 +170,18 @@ def bind(report: Report, function: BuiltinFunction, arguments: Arguments, at: Sp
     extra = {name: given for name, given in arguments.named.items() if name not in plain}
     if extra and 2 not in stars:
         _unknown(report, function, list(plain), extra)
-    found = dict(zip(plain, positional, strict=False))
-    for name in found.keys() & arguments.named.keys():
+    by_name = dict(zip(plain, positional, strict=False))
+    for name in by_name.keys() & arguments.named.keys():
         text = f"argument `{name}` of `{function.name}` is given twice"
         raise Stop(report.error("WG0207", text, arguments.named[name].span))
-    found |= {name: given for name, given in arguments.named.items() if name in plain}
+    by_name |= {name: given for name, given in arguments.named.items() if name in plain}
     values = {
-        name: found[name].value if name in found else _default(report, function, name, default, at)
+        name: by_name[name].value
+        if name in by_name
+        else _default(report, function, name, default, at)
         for name, default in plain.items()
     }
-    spans = {name: given.span for name, given in found.items()}
+    spans = {name: given.span for name, given in by_name.items()}
     return BoundArgs(at, values, spans, rest, extra)
 
 
@@ -238,7 +240,7 @@ def one_of(
     words = ", ".join(f'"{option}"' for option in options)
     shown = f'"{value.value}"' if isinstance(value, Text) else describe(value)
     problem = report.error("WG0209", f"{what} must be one of {words}, but this is {shown}", at)
-    for near in report.meant(value.value, options)[:1] if isinstance(value, Text) else ():
+    for near in report.similar_names(value.value, options)[:1] if isinstance(value, Text) else ():
         problem.help(f'did you mean "{near}"?', (at, f'"{near}"'))
     raise Stop(problem)
 

@@ -56,7 +56,7 @@ class Minimized:
 
 @dataclass
 class Parts:
-    """What instantiating a model creates, by path; `minimized` by the name of the entry."""
+    """Parts that instantiating a model creates, by path; `minimized` by the name of the entry."""
 
     params: dict[str, ParamRef] = field(default_factory=dict)
     states: dict[str, StateRef] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class Context(Tracer):
         self.entry: ast.Function | None = None
         self.functions: list[FunctionValue] = []
         # The arguments of the innermost call.
-        self.given: Mapping[str, Given] = {}
+        self.call_arguments: Mapping[str, Given] = {}
         self.precision = "f32"
         # Calls of `remat` layers are numbered; calls nested inside one are not marked again.
         self.remat_regions = 0
@@ -141,7 +141,7 @@ class Context(Tracer):
             raise Stop(self.report.error("WG0804", text, at))
 
     @contextmanager
-    def bounded(self, at: Span) -> Iterator[None]:
+    def catch_deep_nesting(self, at: Span) -> Iterator[None]:
         """Report nesting that is too deep for the stack as an error of the program, at `at`."""
         try:
             yield

@@ -84,7 +84,7 @@ class Dim:
         terms = [len(dim.polynomial or ()) for dim in (self, other)]
         return terms[0] * terms[1]
 
-    def named(self, name: str) -> Dim:
+    def with_name(self, name: str) -> Dim:
         return replace(self, name=name)
 
     def __add__(self, other: Dim) -> Dim:
@@ -143,7 +143,7 @@ def compare(a: Dim, b: Dim) -> Match:
 def _has_numbers_for_names(numbers: Polynomial, names: Polynomial) -> bool:
     """Whether the first is the second with numbers in place of dims: `7 * D` for `F * D`."""
     known = {atom for monomial in numbers for atom, _ in monomial}
-    found: dict[Monomial, Fraction] = {}
+    polynomial: dict[Monomial, Fraction] = {}
     replaced: set[Monomial] = set()
     for monomial, factor in names.items():
         kept = tuple((atom, power) for atom, power in monomial if atom in known)
@@ -151,10 +151,12 @@ def _has_numbers_for_names(numbers: Polynomial, names: Polynomial) -> bool:
         if any(size == 0 for size, _ in others):
             return False
         factor *= math.prod(Fraction(size) ** power for size, power in others)
-        found[kept] = found.get(kept, Fraction(0)) + factor
+        polynomial[kept] = polynomial.get(kept, Fraction(0)) + factor
         replaced |= {kept} if others else set()
     # A factor of 1 was not written by the user.
-    return found == numbers and all(found[monomial] != 1 for monomial in replaced if monomial)
+    return polynomial == numbers and all(
+        polynomial[monomial] != 1 for monomial in replaced if monomial
+    )
 
 
 def _size(atom: Atom) -> int:

@@ -72,32 +72,32 @@ def call_counterpart(context: Context, node: ast.Call) -> str | None:
 
 
 def explain_unknown(
-    context: Context, found: Diagnostic, name: str, call: PytorchCall, at: Span
+    context: Context, problem: Diagnostic, name: str, call: PytorchCall, at: Span
 ) -> None:
     """Add to an error of a call that is not known here what to write instead of it."""
     function, known = context.scope.find(name), counterpart(name)
     if isinstance(function, Builtin):
         written = same_name_code(function, call)
-        _help(found, f"write `{written}`", written, at)
+        _help(problem, f"write `{written}`", written, at)
     elif known is not None:
         code = known.code(call)
         if code is not None and name == "backward":
             code = code.replace(" with opt", f" with {_optimizer(context)}")
         # A schedule is a setting, which belongs elsewhere.
-        _help(found, known.advice(code), None if name in SCHEDULES else code, at)
+        _help(problem, known.advice(code), None if name in SCHEDULES else code, at)
 
 
-def explain_layer(found: Diagnostic, name: str, call: PytorchCall) -> None:
+def explain_layer(problem: Diagnostic, name: str, call: PytorchCall) -> None:
     """The same for a layer that is created inside an expression."""
     code = LAYERS[name].code(call) or LAYERS[name].general
     advice = f"declare it as a member, `f: {code}`" if code else LAYERS[name].advice()
-    _help(found, advice, None, found.span)
+    _help(problem, advice, None, problem.span)
 
 
-def _help(found: Diagnostic, advice: str, code: str | None, at: Span) -> None:
-    found.helps.clear()
+def _help(problem: Diagnostic, advice: str, code: str | None, at: Span) -> None:
+    problem.helps.clear()
     edits = () if code is None else ((at, _fitting(code, at)),)
-    found.help(f"coming from PyTorch: {advice}", *edits)
+    problem.help(f"coming from PyTorch: {advice}", *edits)
 
 
 def _fitting(code: str, at: Span) -> str:
@@ -110,14 +110,14 @@ def _fitting(code: str, at: Span) -> str:
 
 
 def explain_misuse(
-    context: Context, found: Diagnostic, function: Builtin, call: PytorchCall, at: Span
+    context: Context, problem: Diagnostic, function: Builtin, call: PytorchCall, at: Span
 ) -> None:
     """The same for a built-in whose arguments are those of PyTorch; other advice is better."""
-    if found.helps and found.code not in ("WG0201", "WG0207"):
+    if problem.helps and problem.code not in ("WG0201", "WG0207"):
         return
     code = same_name_code(function, call)
     if code != _plain(function.name, call):
-        _help(found, f"write `{code}`", code, at)
+        _help(problem, f"write `{code}`", code, at)
 
 
 def same_name_code(function: Builtin, call: PytorchCall) -> str:
@@ -154,10 +154,10 @@ def _fact(context: Context, node: ast.Expr) -> PytorchArgument:
         return PytorchArgument(text)
     if isinstance(node, (ast.ListExpr, ast.TupleExpr)):
         return PytorchArgument(text, items=tuple(_fact(context, item) for item in node.items))
-    return described(context, text, context.read(context.value(node)))
+    return pytorch_argument(context, text, context.read(context.value(node)))
 
 
-def described(context: Context, text: str, value: AnyValue) -> PytorchArgument:
+def pytorch_argument(context: Context, text: str, value: AnyValue) -> PytorchArgument:
     if isinstance(value, Tensor):
         sizes = tuple(_size(context, dim) for dim in value.dims)
         lengths = tuple(dim.size for dim in value.dims)
@@ -169,7 +169,7 @@ def described(context: Context, text: str, value: AnyValue) -> PytorchArgument:
     if isinstance(value, (ListValue, TupleValue)):
         parts = enumerate(value.items)
         return PytorchArgument(
-            text, items=tuple(described(context, f"{text}[{i}]", v) for i, v in parts)
+            text, items=tuple(pytorch_argument(context, f"{text}[{i}]", v) for i, v in parts)
         )
     if isinstance(value, OptimizerValue):
         return PytorchArgument(text, rate=_rate(value))

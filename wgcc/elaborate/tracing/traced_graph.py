@@ -98,8 +98,8 @@ class TracedGraph:
             return tuple(Value(op, type_) for type_ in types)
         values = self.builder.apply_many(op, *inputs, **attrs)
         self._producers.update(dict.fromkeys(values, self.builder.nodes[-1]))
-        found = tuple(value.type for value in values)
-        assert found == types, f"{op}: {found} where the tracer expects {types}"
+        actual = tuple(value.type for value in values)
+        assert actual == types, f"{op}: {actual} where the tracer expects {types}"
         return values
 
     def producer(self, value: Value) -> Node | None:
@@ -227,10 +227,10 @@ class TracedBody(TracedGraph):
         types: tuple[TensorType, ...],
         attrs: Mapping[str, Any],
     ) -> tuple[Value, ...]:
-        made = super().apply(op, tuple(map(self.own, inputs)), types, attrs)
-        self._own.update(made)
-        self._made.update(made)
-        return made
+        values = super().apply(op, tuple(map(self.own, inputs)), types, attrs)
+        self._own.update(values)
+        self._made.update(values)
+        return values
 
     def own(self, value: Value) -> Value:
         """`value` as the body sees it."""
@@ -274,9 +274,9 @@ class TracedBody(TracedGraph):
         return self.captured[outer]
 
     def _source(self, name: str, type_: TensorType) -> Value:
-        found = self._fresh(name, type_)
-        self._own.add(found)
-        return found
+        source = self._fresh(name, type_)
+        self._own.add(source)
+        return source
 
     def _fresh(self, name: str, type_: TensorType) -> Value:
         return Value(self.builder.fresh(name), type_)

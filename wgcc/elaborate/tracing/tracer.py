@@ -99,7 +99,7 @@ class Tracer:
         self.choices.append((at, numbers))
 
     def is_training(self) -> bool:
-        """Also records that it was asked, because the graph then depends on the answer."""
+        """Whether the entry trains; records that the graph depends on the answer."""
         self.asked_for_training = True
         return self.training
 
@@ -365,6 +365,6 @@ class Tracer:
 
 @cache
 def _type_attributes(op: str) -> tuple[str, ...]:
-    """Which parts of its output's type an op has as attributes."""
+    """The parts of its output's type that an op has as attributes."""
     taken = signature(OPS[op].infer).parameters
     return tuple(name for name in ("shape", "dtype") if name in taken)

@@ -1,4 +1,4 @@
-"""What an expression of a `.wg` program can mean while it is traced.
+"""Values that an expression of a `.wg` program can have while it is traced.
 
 Tensors are values of the graph under construction; everything else exists at compile time only.
 A whole number is a `Dim`.
@@ -291,18 +291,18 @@ def holds_layers(value: AnyValue | None) -> bool:
 
 def stored_in(value: AnyValue) -> dict[str, ParamRef | StateRef]:
     """All parameters and state of a layer or list of layers, by their names inside it."""
-    return dict(_stored(value, ""))
+    return dict(_walk_stored(value, ""))
 
 
-def _stored(value: AnyValue, path: str) -> Iterator[tuple[str, ParamRef | StateRef]]:
+def _walk_stored(value: AnyValue, path: str) -> Iterator[tuple[str, ParamRef | StateRef]]:
     if isinstance(value, (ParamRef, StateRef)):
         yield path, value
     elif isinstance(value, LayerValue):
         for name, member in value.scope.names.items():
-            yield from _stored(member, f"{path}.{name}" if path else name)
+            yield from _walk_stored(member, f"{path}.{name}" if path else name)
     elif isinstance(value, ListValue):
         for position, item in enumerate(value.items):
-            yield from _stored(item, f"{path}.{position}" if path else str(position))
+            yield from _walk_stored(item, f"{path}.{position}" if path else str(position))
 
 
 def layer_tensors(tracer: Tracer, value: AnyValue) -> Mapping[str, Tensor]:
