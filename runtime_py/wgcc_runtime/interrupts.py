@@ -40,7 +40,7 @@ def is_child() -> bool:
 
 
 def watch(module: ModuleType) -> None:
-    """From now on, forked processes may not use bundles, which `module` runs in this one."""
+    """Forbids forked processes to use bundles from now on: `module` runs them in this one."""
     if module in _watched:
         return
     if not _watched and hasattr(os, "register_at_fork"):
@@ -58,7 +58,7 @@ def _disable() -> None:
 
 
 def keep_objects(module: Any) -> None:
-    """From now on, objects of wgpu or wasmtime are not freed when Python drops them."""
+    """Stops freeing objects of wgpu or wasmtime when Python drops them."""
     for name in ("GPUObjectBase", "GPUAdapter", "Managed"):
         with contextlib.suppress(AttributeError):
             getattr(module, name).__del__ = lambda self: None

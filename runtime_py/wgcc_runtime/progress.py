@@ -135,7 +135,7 @@ def open_line(steps: int | None) -> Line:
 def line_parts(
     report: Report, steps: int | None, losses: Sequence[float], pace: Pace, width: int
 ) -> list[tuple[str, str]]:
-    """What fits into `width` columns, by kind; step, loss, evaluation and time left always stay."""
+    """The parts that fit `width` columns; step, loss, evaluation and time left always stay."""
     main = "loss" if "loss" in report.outputs else next(iter(report.outputs), "loss")
     others = {name: value for name, value in report.outputs.items() if name != main}
     evaluated = {f"eval {name}": value for name, value in report.eval.items()}

@@ -48,7 +48,7 @@ def write(
         return int(model.call(entry, **call(id_))[given].reshape(()))
 
     check_batch(call(ids[0]), spec)
-    return one_text(model, spelled(letters, ids, _following(step, ids, count)))
+    return one_text(model, spell(letters, ids, _following(step, ids, count)))
 
 
 def one_text(model: Model, pieces: Iterator[str]) -> Iterator[str]:
@@ -77,7 +77,7 @@ def prompt_ids(letters: Alphabet, prompt: str) -> list[int]:
     return ids
 
 
-def spelled(letters: Alphabet, prompt: list[int], ids: Iterable[int]) -> Iterator[str]:
+def spell(letters: Alphabet, prompt: list[int], ids: Iterable[int]) -> Iterator[str]:
     """The text of ids after a prompt, for each what is new; half a character waits."""
     stream = letters.stream(prompt)
     for id_ in ids:
