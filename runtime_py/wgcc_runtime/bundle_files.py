@@ -53,7 +53,7 @@ def read_kernel(read: Read, kernel: Kernel) -> str:
 
 
 def read_subgroups(read: Read, kernel: Kernel) -> str | None:
-    """Its form for devices with subgroups, if it has one."""
+    """The kernel's form for devices with subgroups, if it has one."""
     if kernel.subgroups is None:
         return None
     return _read_code(read, f"subgroups/{kernel.file}", kernel, kernel.subgroups)

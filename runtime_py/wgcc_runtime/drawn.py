@@ -215,7 +215,7 @@ def _trunc_normal(args: Mapping[str, float], shape: Shape, name: str) -> Rule:
 
 
 def _kaiming_uniform(args: Mapping[str, float], shape: Shape, name: str) -> Rule:
-    """Within 1 / sqrt(fan), as in PyTorch's Linear and Conv (leaky ReLU gain, a = sqrt 5)."""
+    """Bounded by 1 / sqrt(fan), as in PyTorch's Linear and Conv (leaky ReLU gain, a = sqrt 5)."""
     bound = 1.0 / sqrt(_fan(args, shape, name))
     return _uniform({"low": -bound, "high": bound}, shape, name)
 
@@ -226,7 +226,7 @@ def _kaiming_normal(args: Mapping[str, float], shape: Shape, name: str) -> Rule:
 
 
 def _xavier_uniform(args: Mapping[str, float], shape: Shape, name: str) -> Rule:
-    """Within gain * sqrt(6 / (fan_in + fan_out)): a balance of forward and backward variance."""
+    """Bounded by gain * sqrt(6 / (fan_in + fan_out)), which balances both directions."""
     fan_in, fan_out = _fans(shape)
     total = float(args.get("fan_in", fan_in)) + float(args.get("fan_out", fan_out))
     bound = float(args.get("gain", 1.0)) * sqrt(6.0 / _positive(total, name))

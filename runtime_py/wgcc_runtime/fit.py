@@ -202,7 +202,7 @@ def _keep_preparation(model: Model, data: Data, resumed: Checkpoint | None) -> N
 
 
 def kept_preparation(known: Preparation | None, data: Data) -> Preparation | None:
-    """That of the data; of arrays, which have none, the names of classes that the model knows."""
+    """The preparation of the data; arrays have none, and keep the class names the model knows."""
     return names_alone(known) if data.preparation is None else data.preparation
 
 

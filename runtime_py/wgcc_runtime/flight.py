@@ -224,7 +224,7 @@ class HalfSteps:
 
     @property
     def averaged_state(self) -> Array:
-        """After `finish`: the state that workers average, as one array."""
+        """The state that workers average, as one array; `finish` sets it."""
         return self._last.averaged_state if self._last else NOTHING
 
     def drop(self) -> None:

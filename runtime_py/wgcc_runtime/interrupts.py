@@ -248,7 +248,7 @@ TRAPS = ("SIGSEGV", "SIGILL", "SIGFPE", "SIGBUS")
 
 
 class TrapHandlers:
-    """Those that are there now; `restore` installs them again if others have taken their place."""
+    """The current handlers; `restore` installs them again if others have taken their place."""
 
     def __init__(self) -> None:
         self._records: dict[int, ctypes.Array[ctypes.c_char]] = {}

@@ -81,7 +81,7 @@ class Line:
 
 
 class RichLine(Line):
-    """On a terminal."""
+    """A line on a terminal."""
 
     def __init__(self, steps: int | None) -> None:
         from rich.console import Console
@@ -103,7 +103,7 @@ class RichLine(Line):
 
 
 class NotebookLine(Line):
-    """In a cell of a notebook."""
+    """A line in a cell of a notebook."""
 
     def __init__(self, steps: int | None) -> None:
         super().__init__(steps)

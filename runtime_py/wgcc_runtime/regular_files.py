@@ -30,7 +30,7 @@ _KINDS = {
 
 
 def open_regular(path: str | Path) -> BufferedReader:
-    """For reading, without waiting for anybody."""
+    """Opens a file for reading, without waiting for anybody."""
     # Without O_NONBLOCK, opening a pipe would wait for a writer.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
@@ -51,7 +51,7 @@ def open_regular(path: str | Path) -> BufferedReader:
 
 
 def check_regular(path: str | Path) -> None:
-    """For files that a library opens itself."""
+    """Refuses what is no regular file, before a library opens it itself."""
     open_regular(path).close()
 
 
@@ -81,7 +81,7 @@ def most_bytes() -> int:
 
 
 def check_archive(path: str | Path, archive: zipfile.ZipFile) -> None:
-    """That its members, unpacked, are not too large; `zipfile` unpacks no more than they say."""
+    """Refuses members that are too large unpacked; `zipfile` unpacks no more than they say."""
     members = archive.infolist()
     check_size(path, sum(member.file_size for member in members), "unpacked it has")
     for member in members:

@@ -172,7 +172,7 @@ def _describe(machine: Machine, entry: str, dispatch: Dispatch, offset: int, buf
 
 
 def _in_round(rounds: Rounds) -> str:
-    """In which round of the loops around it, innermost first."""
+    """Says in which round of the loops around it a dispatch ran, innermost first."""
     texts = [f"round {done} of {count}" for done, count in reversed(rounds)]
     return f", in {' in '.join(texts)}" if texts else ""
 

@@ -216,4 +216,4 @@ class TrainingLoop:
 
 
 def _nothing(*_: Any) -> None:
-    """For callbacks that are functions, which have no `begin` and `end`."""
+    """Stands for `begin` and `end` of callbacks that are functions."""

@@ -136,7 +136,7 @@ def _measure_others(
 
 
 def _measure(machine: GpuMachine, case: Case, ends: float) -> None:
-    """In rounds, so that other load on the machine affects all; the best time of each counts."""
+    """Times options in rounds, so that other load affects all; the best time of each counts."""
     commands: dict[Launch, Command] = {}
     for kernel, grid in case.options:
         # Compiling takes most of the time on some adapters.

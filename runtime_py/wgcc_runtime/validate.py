@@ -281,7 +281,7 @@ def _check_kernel_use(plan: Plan, index: int, bindings: Sequence[Binding], field
 
 
 def _check_uniform(plan: Plan, binding: Binding, field: str) -> None:
-    """Only buffers of counters can be bound so."""
+    """Only buffers of counters can be bound as uniforms."""
     role = plan.buffers[binding.buffer].role
     if role != "counter" or binding.size % UNIFORM_BYTES:
         _refuse(field, f"is bound as a uniform: {binding.size} bytes of a buffer for {role}")

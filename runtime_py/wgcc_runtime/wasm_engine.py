@@ -116,7 +116,7 @@ def _engine() -> Any:
 
 @lru_cache(maxsize=1)
 def _trap_handlers() -> TrapHandlers:
-    """Those of wasmtime, which its first engine installs."""
+    """The handlers of wasmtime, which its first engine installs."""
     _engine()
     return TrapHandlers()
 

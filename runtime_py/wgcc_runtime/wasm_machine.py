@@ -163,7 +163,7 @@ class WasmMachine:
             self._team.perform(job)
 
     def _call(self, entry: str, export: str) -> None:
-        """In the thread that performs a job."""
+        """Runs an export, in the thread that performs a job."""
         # The caller may have given up while another call ran.
         if has_insisted() or self._team.is_broken:
             text = f"Ctrl-C was pressed so often that `{export}` was not run any more"
@@ -256,7 +256,7 @@ class Threads:
 
 
 def choose_threads(threads: int | None, plan: Plan, twin: Twin) -> Threads:
-    """As requested, by $WGCC_THREADS, or as many as are useful."""
+    """The threads that the caller or $WGCC_THREADS requests, else as many as are useful."""
     given = _requested_threads(threads)
     if given is not None:
         return Threads(given, frozenset(plan.entries))

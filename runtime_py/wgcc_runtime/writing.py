@@ -66,8 +66,8 @@ def _following(step: Callable[[int], int], ids: list[int], count: int) -> Iterat
 
 
 def prompt_ids(letters: Alphabet, prompt: str) -> list[int]:
-    """Without the tokens that end a text, because this one goes on. It may be empty if a token
-    begins each text."""
+    """The ids of a prompt, without tokens that end a text, because this one goes on. It may be
+    empty if a token begins each text."""
     ids = letters.encode(prompt, "before")
     if not ids:
         wrong = (

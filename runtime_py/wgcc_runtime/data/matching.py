@@ -1,4 +1,4 @@
-"""Which columns of a table feed which input of an entry."""
+"""Decides which columns of a table feed which input of an entry."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Matching:
 
 
 def match_columns(table: Table, entry: EntryForm, target: str | None, options: Options) -> Matching:
-    """In this order: what the options say, names of inputs, the target, the rest."""
+    """Assigns columns by the options, then by names of inputs, the target, and the rest."""
     matcher = _Matcher(table, entry, target, options)
     matcher.by_options()
     matcher.by_name()

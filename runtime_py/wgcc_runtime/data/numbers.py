@@ -117,7 +117,7 @@ def _refuse_doubt(commas: list[_Marked], points: list[_Marked], source: Source) 
 
 
 def _refuse_thousands(columns: list[_Marked], source: Source) -> None:
-    """If all their marks may separate thousands."""
+    """Refuses columns whose marks may all separate thousands."""
     cells = [cell for column in columns for cell in column.cells]
     if cells and all(_THOUSANDS.fullmatch(cell) for cell in cells):
         point = cells[0].replace(",", ".")

@@ -1,4 +1,4 @@
-"""Which picture files a source has, which class each belongs to, and their pixels."""
+"""Finds the picture files of a source, the class of each, and their pixels."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class _Reading:
         return spec
 
     def _known_classes(self, name: str) -> KnownClasses | None:
-        """Those of the preparation that was given, else those that the model knows."""
+        """The classes of the preparation that was given, else those that the model knows."""
         names = (self._known_spec(name) or {}).get("classes", self._classes.get(name))
         return names and known_in(names, self._entry.inputs[name], self._entry.training)
 
@@ -217,7 +217,7 @@ class _Reading:
 
 
 def _plain(port: Port) -> Port:
-    """As whole numbers, whatever their range: `fit` checks that."""
+    """The port without its range, which `fit` checks."""
     return Port(port.name, port.dtype, port.shape)
 
 

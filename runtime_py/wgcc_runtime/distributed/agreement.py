@@ -123,7 +123,7 @@ def agreement_of(outcomes: Sequence[Outcome]) -> Agreement:
 
 
 def _error(failed: Sequence[Outcome]) -> WgccError:
-    """That of the worker that caused it."""
+    """The error of the worker that caused the failure."""
     own = [outcome for outcome in failed if outcome.failure and outcome.failure.own]
     first = (own or failed)[0]
     assert first.failure is not None

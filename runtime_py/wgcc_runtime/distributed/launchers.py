@@ -72,7 +72,7 @@ def end_others(code: int) -> None:
 
 
 def wait_for_messages() -> None:
-    """Before all processes are ended: `mpiexec` loses what it has not passed on by then."""
+    """Waits before all processes are ended: `mpiexec` loses what it has not passed on by then."""
     sys.stderr.flush()
     time.sleep(MESSAGE_SECONDS)
 

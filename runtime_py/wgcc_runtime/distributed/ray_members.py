@@ -189,7 +189,7 @@ class Members:
     # ---- dying
 
     def repair(self, error: Any) -> None:
-        """After a death: the others undo what is not committed, and the dead are replaced."""
+        """Repairs a death: the others undo what is not committed, and the dead are replaced."""
         step = self._committed().step
         self._repairs = self._repairs + 1 if step == self._repaired_at else 1
         self._repaired_at = step
@@ -208,7 +208,7 @@ class Members:
             raise WorkersMissing(missing.code, missing.message) from None
 
     def _bury(self, error: Any) -> None:
-        """Those that do not answer are dead; the others settle, and get the ranks from 0 on."""
+        """Removes workers that do not answer; the others settle, and get the ranks from 0 on."""
         if not self.is_death(error):
             raise cause_of(error) from None
         while not self._have_settled():

@@ -27,7 +27,7 @@ from wgcc_runtime.schedule import checked_count, make_schedule
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Those of `Model.fit`, and how often workers exchange: see `wgcc_runtime.mpi.fit`.
+    """The options of `Model.fit`, and how often workers exchange: see `wgcc_runtime.mpi.fit`.
 
     `notice` gets lines about the workers.
     """

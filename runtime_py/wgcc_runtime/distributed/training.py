@@ -48,7 +48,7 @@ class Team(Protocol):
         """
 
     def even_out(self) -> None:
-        """Before a checkpoint: all workers get the bits of rank 0."""
+        """Gives all workers the bits of rank 0, before a checkpoint."""
 
     def lead(self, work: Callable[[], bool]) -> bool:
         """Runs `work` on the leader; all processes get its result or its error."""

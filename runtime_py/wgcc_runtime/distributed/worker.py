@@ -286,7 +286,7 @@ class Worker:
         return WorkerLine(self.rank, self.adapter, gethostname(), self.clock.share, self._rows_done)
 
     def values(self) -> Values:
-        """As rank 0 would have them; a step that is half done is undone."""
+        """The values as rank 0 would have them; a step that is half done is undone."""
         with self.model._use():
             data = self.model._read_bytes(self._persistent.values())
             words = {name: np.frombuffer(part, "<u4").copy() for name, part in data.items()}

@@ -60,7 +60,7 @@ def check_pattern(pattern: str) -> None:
 
 
 def check_class(pattern: str) -> None:
-    """For a pattern that is compared with one character after the other."""
+    """Refuses a pattern that does not match single characters, one after the other."""
     if not _CLASS.fullmatch(pattern):
         _refuse("white space that is no class of characters")
 
