@@ -48,7 +48,7 @@ def request_of(bundle: Path, **more: Any) -> dict[str, Any]:
 
 def values_of(bundle: Path) -> dict[str, Any]:
     with wgcc_runtime.load(bundle, device="wasm", threads=1) as model:
-        tensors = federated.exchanged(model.plan)
+        tensors = federated.exchanged_tensors(model.plan)
         return {n: {**model.params(), **model.state()}[n] for n in tensors}
 
 
