@@ -83,7 +83,7 @@ def as_array(value: Any, what: str) -> Array:
 
 
 def _contents(value: Any, array: Array) -> str:
-    """What is in an array that numpy has no numbers for, and how it becomes one of numbers."""
+    """Says what an array without numbers holds, and how it becomes one of numbers."""
     if array.dtype != object:
         return f"holds {array.dtype.name}, not numbers"
     if not array.ndim:

@@ -49,7 +49,7 @@ class Source(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """Of a training: passes over the data, if given, and the step they are counted from.
+    """How long a training lasts: in `epochs`, if given, which are counted from the step `first`.
 
     With `cycle`, an iterable starts over at its end. `partial` says what becomes of fewer rows than
     a batch at the end of the data: `DROP` or `FILL`; None is `DROP` for arrays, else `FILL`.

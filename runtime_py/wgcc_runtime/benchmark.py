@@ -44,7 +44,7 @@ class Stopwatch:
         self._batch = sample_inputs(model, entry)
         watched = [key for key, t in entry.outputs.items() if t.is_float and t.bytes == WORD]
         self._launcher = model.runner(name, watched)
-        self._first = self._timed(1)
+        self._first = self._seconds_of(1)
         self._single: list[float] = []
         self._together: list[float] = []
 
@@ -54,14 +54,14 @@ class Stopwatch:
             ends = time.perf_counter() + seconds / 2
             fewest = len(times) + (FEWEST if count == 1 else 1)
             while len(times) < fewest or time.perf_counter() < ends:
-                times.append(self._timed(count) / count)
+                times.append(self._seconds_of(count) / count)
 
     def timing(self) -> Timing:
         calls = 1 + len(self._single) + TOGETHER * len(self._together)
         single, together = median(self._single), median(self._together)
         return Timing(self._entry.name, calls, self._first, single, min(self._single), together)
 
-    def _timed(self, count: int) -> float:
+    def _seconds_of(self, count: int) -> float:
         try:
             return self._run(count)
         except WgccError as error:

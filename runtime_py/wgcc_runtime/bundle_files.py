@@ -53,7 +53,7 @@ def read_kernel(read: Read, kernel: Kernel) -> str:
 
 
 def read_subgroups(read: Read, kernel: Kernel) -> str | None:
-    """Its form for devices with subgroups, if it has one."""
+    """The kernel's form for devices with subgroups, if it has one."""
     if kernel.subgroups is None:
         return None
     return _read_code(read, f"subgroups/{kernel.file}", kernel, kernel.subgroups)
@@ -83,8 +83,8 @@ def _read(read: Read, name: str, limit: int) -> bytes:
     return data
 
 
-def _check_digest(name: str, found: str, wanted: str) -> None:
-    if found != wanted:
+def _check_digest(name: str, actual: str, wanted: str) -> None:
+    if actual != wanted:
         is_kernel = name.startswith("kernels/")
         accept = ", or run `wgcc accept` on the bundle to use it as it is" if is_kernel else ""
         raise WgccError(
@@ -109,7 +109,7 @@ class Folder:
             raise WgccError("bundle", f"cannot read {name}: {error}", name) from None
 
     def path(self, name: str, limit: int) -> Path | None:
-        """Of a plain file that is not larger; None if there is none."""
+        """The path of a plain file of at most `limit` bytes; None if there is no such file."""
         path = self.root
         for part in PurePosixPath(name).parts:
             path = path / part
@@ -201,14 +201,14 @@ def guard_wgsl(source: str, file: str) -> None:
         depth += 1 if bracket in "([{" else -1
         deepest = max(deepest, depth)
     statements = re.split(r"[;{}]", text)
-    for found, most, what in (
+    for count, most, what in (
         (deepest, MAX["nesting"], "nested brackets"),
         (max(map(_operators, statements)), MAX["operators"], "operators in one statement"),
         (len(re.findall(r"\belse\b", text)), MAX["else"], "else branches"),
         (len(statements), MAX["statements"], "statements"),
     ):
-        if found > most:
-            text = f"kernels/{file} has {found} {what}; at most {most} are passed to the GPU driver"
+        if count > most:
+            text = f"kernels/{file} has {count} {what}; at most {most} are passed to the GPU driver"
             raise WgccError("kernel", text, file)
 
 

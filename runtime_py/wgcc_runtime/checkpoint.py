@@ -105,9 +105,9 @@ def resume_checkpoint(
         older = previous(Path(path))
         if damage.code != "weights" or not os.path.exists(older):
             raise
-        found = load_checkpoint(older, plan, start, weights_only, weights)
-        note = f"{damage.message}; used {older} instead, {_age(found.progress)}"
-        return replace(found, notes=(note, *found.notes))
+        checkpoint = load_checkpoint(older, plan, start, weights_only, weights)
+        note = f"{damage.message}; used {older} instead, {_age(checkpoint.progress)}"
+        return replace(checkpoint, notes=(note, *checkpoint.notes))
     return _checkpoint(Path(path), content, plan, start, weights_only, weights)
 
 
@@ -167,11 +167,11 @@ def _check_identity(path: Path, facts: Facts, plan: Plan) -> None:
 
 def _check_moments(path: Path, arrays: Iterable[str], facts: Facts, plan: Plan) -> None:
     """All of an optimizer or nothing: a part of it would give steps of the wrong size."""
-    found = {name for name in arrays if is_optimizer_state(name)}
+    moments = {name for name in arrays if is_optimizer_state(name)}
     wanted = {name for name in plan.persistent() if is_optimizer_state(name)}
-    if (found or facts.get("steps")) and found != wanted:
-        name = min(found ^ wanted)
-        how = "has" if name in found else "lacks"
+    if (moments or facts.get("steps")) and moments != wanted:
+        name = min(moments ^ wanted)
+        how = "has" if name in moments else "lacks"
         raise _mismatch(path, f"was saved with another optimizer: it {how} `{name}`")
 
 

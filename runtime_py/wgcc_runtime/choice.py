@@ -1,4 +1,4 @@
-"""What a bundle runs on: a hardware adapter through WebGPU, else its WebAssembly twin.
+"""Chooses what a bundle runs on: a GPU through WebGPU, else its WebAssembly twin.
 
 A software adapter is used if it is requested, and for bundles without a twin.
 """
@@ -37,7 +37,7 @@ def choose(device: Any, plan: Plan, profile: str | None) -> Any:
 
 
 def default_choice() -> tuple[str, str]:
-    """What a bundle with a twin runs on if `device` is not given, and why."""
+    """The device that a bundle with a twin runs on if `device` is not given, and the reason."""
     wanted = os.environ.get("WGCC_DEVICE") or AUTO
     if wanted.lower() != AUTO:
         return wanted, "$WGCC_DEVICE asks for it"
@@ -52,11 +52,13 @@ def hardware_adapter(plan: Plan | None = None) -> Any:
     if not may_have_gpu():
         return None
     try:
-        found = adapters()
+        candidates = adapters()
     except WgccError:
         # A broken or missing driver is not an error, because the twin needs none.
         return None
-    kinds = ((adapter, adapter_name(adapter), adapter.info["adapter_type"]) for adapter in found)
+    kinds = (
+        (adapter, adapter_name(adapter), adapter.info["adapter_type"]) for adapter in candidates
+    )
     hardware = (adapter for adapter, name, kind in kinds if not is_software(name, kind))
     return next((one for one in hardware if plan is None or can_run(one, plan)), None)
 

@@ -50,10 +50,10 @@ def gpu_errors(doing: str) -> Iterator[None]:
             yield
         except (gpu_error, RuntimeError, MemoryError) as error:
             # RuntimeError is what a failed mapping raises.
-            raise _translated(doing, str(error)) from error
+            raise _translate(doing, str(error)) from error
 
 
-def _translated(doing: str, text: str) -> WgccError:
+def _translate(doing: str, text: str) -> WgccError:
     lower = text.lower()
     if "device is lost" in lower or "device lost" in lower or "device was lost" in lower:
         return WgccError(
@@ -176,7 +176,7 @@ def open_device(choice: Any, plan: Plan, extras: Iterable[str] = ()) -> Device:
     with gpu_errors("opening the device"):
         gpu = adapter.request_device_sync(
             required_features=[*plan.features, *granted],
-            required_limits=_asked(adapter.limits, limits_of(plan)),
+            required_limits=_required_limits(adapter.limits, limits_of(plan)),
         )
     return Device(gpu, adapter_name(adapter), _directive(gpu))
 
@@ -187,7 +187,7 @@ def uses_subgroups() -> bool:
 
 
 def _directive(gpu: Any) -> str | None:
-    """What wgpu wants in kernels with subgroup operations, if it compiles them for this device."""
+    """The directive that wgpu needs before kernels with subgroup operations; None without them."""
     if not uses_subgroups() or not any(name in gpu.features for name in _SUBGROUPS):
         return None
     return next((text for text in _DIRECTIVES if _compiles(gpu, text)), None)
@@ -210,26 +210,26 @@ def _compiles(gpu: Any, directive: str) -> bool:
 def adapters() -> list[Any]:
     """All adapters of this machine, the best first."""
     with quiet_drivers(), gpu_errors("looking for adapters"):
-        found = wgpu().gpu.enumerate_adapters_sync()
-    return sorted(found, key=_rank)
+        unsorted = wgpu().gpu.enumerate_adapters_sync()
+    return sorted(unsorted, key=_rank)
 
 
 def choose_adapter(name: str | None) -> Any:
     """The adapter whose name contains `name`; by default the best."""
     wanted = name or ""
-    found = adapters()
-    if not found:
+    candidates = adapters()
+    if not candidates:
         raise WgccError("no-adapter", NO_ADAPTER)
-    for adapter in named(found, wanted):
+    for adapter in adapters_named(candidates, wanted):
         return adapter
-    names = ", ".join(adapter_name(adapter) for adapter in found)
+    names = ", ".join(adapter_name(adapter) for adapter in candidates)
     raise WgccError("no-adapter", f"no adapter's name contains `{wanted}`; there are: {names}")
 
 
-def named(found: Iterable[Any], name: str) -> list[Any]:
-    """Those whose name contains `name`."""
+def adapters_named(candidates: Iterable[Any], name: str) -> list[Any]:
+    """The candidates whose name contains `name`."""
     part = _ALIASES.get(name.lower(), name).lower()
-    return [adapter for adapter in found if part in adapter_name(adapter).lower()]
+    return [adapter for adapter in candidates if part in adapter_name(adapter).lower()]
 
 
 def can_run(adapter: Any, plan: Plan) -> bool:
@@ -287,7 +287,7 @@ def _without_gpu(plan: Plan) -> str:
     return ": a bundle built without --no-twin needs no GPU"
 
 
-def _asked(there: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:
+def _required_limits(there: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:
     """All limits by name, because wgpu grants the adapter's own where none is requested."""
     asked = {limit_key(name): value for name, value in wanted.items()}
     return {

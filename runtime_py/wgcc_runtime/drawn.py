@@ -95,10 +95,10 @@ FAR_TAIL = (
 def normal_quantile(p: Values) -> Values:
     """x with P(X < x) = p for a standard normal X; `p` strictly between 0 and 1."""
     q = p - 0.5
-    found = q * _ratio(CENTRE, 0.180625 - np.minimum(q * q, 0.180625))
+    x = q * _ratio(CENTRE, 0.180625 - np.minimum(q * q, 0.180625))
     outside = np.abs(q) > 0.425
-    found[outside] = _tail(p[outside], q[outside])
-    return found
+    x[outside] = _tail(p[outside], q[outside])
+    return x
 
 
 def _tail(p: Values, q: Values) -> Values:
@@ -152,7 +152,7 @@ def initial_values(
     shape = tuple(shape)
     memory = np.dtype(MEMORY_TYPES[dtype])
     if kind == "value":
-        return _given(init.get("values") or (), shape, name, memory)
+        return _from_values(init.get("values") or (), shape, name, memory)
     if kind not in INIT_KINDS:
         raise WgccError("plan", f"`{name}`: unknown kind of initial values `{kind}`", name)
     allowed = _ORTHOGONAL[0] if kind == "orthogonal" else _RULES[kind][0]
@@ -169,19 +169,19 @@ def initial_values(
 
 def _each(rule: Rule, seed: int, name: str, count: int, memory: np.dtype[Any]) -> npt.NDArray[Any]:
     """Piece by piece: intermediate numbers take many times the memory, and stay in the cache."""
-    found = np.empty(count, memory)
+    numbers = np.empty(count, memory)
     for start in range(0, count, PIECE):
-        found[start : start + PIECE] = rule(_unit(seed, name, min(PIECE, count - start), start))
-    return found
+        numbers[start : start + PIECE] = rule(_unit(seed, name, min(PIECE, count - start), start))
+    return numbers
 
 
-def _given(values: Any, shape: Shape, name: str, memory: np.dtype[Any]) -> npt.NDArray[Any]:
+def _from_values(values: Any, shape: Shape, name: str, memory: np.dtype[Any]) -> npt.NDArray[Any]:
     count = prod(shape)
     if len(values) not in (1, count):
         raise WgccError("plan", f"`{name}`: {len(values)} initial values for {count}", name)
-    found = np.empty(count, memory)
-    found[...] = np.asarray(values, np.float64).astype(memory)
-    return found.reshape(shape)
+    array = np.empty(count, memory)
+    array[...] = np.asarray(values, np.float64).astype(memory)
+    return array.reshape(shape)
 
 
 def _unit(seed: int, name: str, count: int, first: int = 0) -> Values:
@@ -215,7 +215,7 @@ def _trunc_normal(args: Mapping[str, float], shape: Shape, name: str) -> Rule:
 
 
 def _kaiming_uniform(args: Mapping[str, float], shape: Shape, name: str) -> Rule:
-    """Within 1 / sqrt(fan), as in PyTorch's Linear and Conv (leaky ReLU gain, a = sqrt 5)."""
+    """Bounded by 1 / sqrt(fan), as in PyTorch's Linear and Conv (leaky ReLU gain, a = sqrt 5)."""
     bound = 1.0 / sqrt(_fan(args, shape, name))
     return _uniform({"low": -bound, "high": bound}, shape, name)
 
@@ -226,7 +226,7 @@ def _kaiming_normal(args: Mapping[str, float], shape: Shape, name: str) -> Rule:
 
 
 def _xavier_uniform(args: Mapping[str, float], shape: Shape, name: str) -> Rule:
-    """Within gain * sqrt(6 / (fan_in + fan_out)): a balance of forward and backward variance."""
+    """Bounded by gain * sqrt(6 / (fan_in + fan_out)), which balances both directions."""
     fan_in, fan_out = _fans(shape)
     total = float(args.get("fan_in", fan_in)) + float(args.get("fan_out", fan_out))
     bound = float(args.get("gain", 1.0)) * sqrt(6.0 / _positive(total, name))

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.schedule import counted
+from wgcc_runtime.schedule import checked_count
 
 if TYPE_CHECKING:
     from wgcc_runtime.history import Report
@@ -29,7 +29,7 @@ class EarlyStopping:
         mode: str = "min",
         keep_best: bool = True,
     ) -> None:
-        self._patience = counted("patience", patience)
+        self._patience = checked_count("patience", patience)
         if mode not in ("min", "max"):
             text = f'EarlyStopping: `mode` is "min" or "max", not {mode!r}'
             raise WgccError("data", text, "mode")

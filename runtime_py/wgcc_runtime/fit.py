@@ -24,7 +24,7 @@ from wgcc_runtime.progress import ProgressLine, is_shown
 from wgcc_runtime.recovery import Recovery
 from wgcc_runtime.replace_file import check_replaceable
 from wgcc_runtime.runner import is_scalar
-from wgcc_runtime.schedule import counted, make_schedule
+from wgcc_runtime.schedule import checked_count, make_schedule
 from wgcc_runtime.training_loop import Callback, Place, TrainingLoop
 from wgcc_runtime.weights import cannot_write
 
@@ -67,8 +67,8 @@ def fit(model: Model, batches: Any, y: Any, options: Options) -> History:
     arrays = _checked_data(batches, spec, options.steps, options.epochs)
     check_places(options.checkpoint, options.log, options.resume)
     check_partial(options.partial)
-    found = load_resumed(model, options.checkpoint, options.resume, batches)
-    done = start_progress(model, spec.name, found, seed)
+    checkpoint = load_resumed(model, options.checkpoint, options.resume, batches)
+    done = start_progress(model, spec.name, checkpoint, seed)
     first = 0 if options.resume else done
     cycle = options.steps is not None or options.epochs is not None
     length = Length(cycle, options.epochs, first, options.partial)
@@ -81,7 +81,7 @@ def fit(model: Model, batches: Any, y: Any, options: Options) -> History:
         evaluate=make_evaluation(model, evaluation),
         callbacks=callbacks,
         checkpoint=options.checkpoint,
-        resumed=found,
+        resumed=checkpoint,
         stop=options.stop or (lambda: False),
         recovery=_recovery(model, arrays) if options.recover else None,
         epochs=options.epochs,
@@ -90,12 +90,12 @@ def fit(model: Model, batches: Any, y: Any, options: Options) -> History:
 
 def _own_callbacks(options: Options, entry: Entry, data: Any, length: Length) -> list[Callback]:
     """Early stopping and the progress line, if they are wanted."""
-    found: list[Callback] = []
+    callbacks: list[Callback] = []
     if options.patience is not None:
-        found.append(EarlyStopping(options.patience))
+        callbacks.append(EarlyStopping(options.patience))
     if is_shown(options.progress):
-        found.append(ProgressLine(epoch_steps(data, entry, length)))
-    return found
+        callbacks.append(ProgressLine(epoch_steps(data, entry, length)))
+    return callbacks
 
 
 def refuse_unknown(options: Mapping[str, Any]) -> None:
@@ -114,9 +114,9 @@ def check_partial(partial: Any) -> None:
 
 def _checked_data(data: Any, entry: Entry, steps: Any, epochs: Any) -> Any:
     """The arrays, iterable or function in what a caller gave."""
-    batches = _repeated(data, entry) if isinstance(data, Data) else data
+    batches = _fill_batch(data, entry) if isinstance(data, Data) else data
     if epochs is not None:
-        counted("epochs", epochs)
+        checked_count("epochs", epochs)
         if steps is not None:
             raise WgccError("data", "fit: `epochs` and `steps` exclude each other", "epochs")
         if callable(batches) and not isinstance(batches, Mapping):
@@ -128,7 +128,7 @@ def _checked_data(data: Any, entry: Entry, steps: Any, epochs: Any) -> Any:
     return batches
 
 
-def _repeated(data: Data, entry: Entry) -> dict[str, Array]:
+def _fill_batch(data: Data, entry: Entry) -> dict[str, Array]:
     """The arrays of data that was read, at least one batch of them."""
     sizes = [entry.inputs[name].shape[0] for name in data.with_rows if name in entry.inputs]
     return data.repeated(max(sizes, default=0))
@@ -179,10 +179,10 @@ def load_resumed(
 ) -> Checkpoint | None:
     """Loads the checkpoint to resume from, if there is one; the model keeps the preparation."""
     place = resumed_place(checkpoint, resume)
-    found = None if place is None else model.load(place, or_previous=True)
+    resumed = None if place is None else model.load(place, or_previous=True)
     if isinstance(data, Data):
-        _keep_preparation(model, data, found)
-    return found
+        _keep_preparation(model, data, resumed)
+    return resumed
 
 
 def resumed_place(checkpoint: Place | None, resume: bool | Place) -> Place | None:
@@ -195,14 +195,14 @@ def resumed_place(checkpoint: Place | None, resume: bool | Place) -> Place | Non
 
 
 def _keep_preparation(model: Model, data: Data, resumed: Checkpoint | None) -> None:
-    """What the data was prepared by belongs to the model; a resumed training must go on with it."""
+    """The model keeps the preparation of its data; a resumed training must go on with it."""
     if resumed:
         check_preparation(data, resumed)
     model.preparation = kept_preparation(model.preparation, data)
 
 
 def kept_preparation(known: Preparation | None, data: Data) -> Preparation | None:
-    """That of the data; of arrays, which have none, the names of classes that the model knows."""
+    """The preparation of the data; arrays have none, and keep the class names the model knows."""
     return names_alone(known) if data.preparation is None else data.preparation
 
 

@@ -104,7 +104,7 @@ class HalvesRunner(Runner):
         for key, name in zip(self._state, exchange.state, strict=True):
             self._outputs[key] = machine.plan.tensors[name]
             self._output_bytes += self._outputs[key].bytes
-        self.averaged = NOTHING
+        self.averaged_state = NOTHING
 
     @property
     def length(self) -> int:
@@ -125,7 +125,7 @@ class HalvesRunner(Runner):
 
     def _read(self) -> Array:
         parts = [self._machine.read(t.buffer, t.offset, t.bytes) for t in self._regions]
-        return _joined([np.frombuffer(part, "<f4") for part in parts])
+        return _join([np.frombuffer(part, "<f4") for part in parts])
 
     def update(self, flat: Array) -> None:
         """Starts the second half; `collect` waits for it."""
@@ -143,9 +143,9 @@ class HalvesRunner(Runner):
         self._pending = [self._batch]
 
     def collect(self) -> list[dict[str, Array]]:
-        """The outputs; `averaged` has the state that workers average, as one array."""
+        """The outputs; `averaged_state` has the state that workers average, as one array."""
         results = super().collect()
-        self.averaged = _joined([results[0].pop(key).reshape(-1) for key in self._state])
+        self.averaged_state = _join([results[0].pop(key).reshape(-1) for key in self._state])
         return results
 
     def restore(self) -> None:
@@ -159,14 +159,14 @@ class HalvesRunner(Runner):
         """The gradients for `update` as a caller passed them."""
         flat = as_array(gradients, "gradients")
         if flat.dtype != np.float32 or flat.shape != (self.length,):
-            found = f"{flat.dtype} of shape {list(flat.shape)}"
-            text = f"the gradients of `{self._entry}` are {self.length:,} f32, not {found}"
+            actual = f"{flat.dtype} of shape {list(flat.shape)}"
+            text = f"the gradients of `{self._entry}` are {self.length:,} f32, not {actual}"
             raise WgccError("shape", text, "gradients")
         return np.ascontiguousarray(flat, "<f4")
 
 
 def exchange_of(entry: Entry) -> Exchange:
-    """What the plan says of exchanging gradients, or an error that says why it is impossible."""
+    """The plan's record for exchanging gradients; raises an error that says why there is none."""
     if not entry.training:
         text = f"the entry `{entry.name}` does not train: it updates no parameter by a gradient"
         raise WgccError("name", text, entry.name)
@@ -179,8 +179,8 @@ def exchange_of(entry: Entry) -> Exchange:
     return entry.exchange
 
 
-def _joined(parts: Sequence[Array]) -> Array:
-    """As one array of f32."""
+def _join(parts: Sequence[Array]) -> Array:
+    """Joins the parts to one array of f32."""
     if len(parts) == 1:
         return parts[0].astype(np.float32, copy=False)
     return np.concatenate(parts, dtype=np.float32) if parts else NOTHING
@@ -223,9 +223,9 @@ class HalfSteps:
         return outputs
 
     @property
-    def averaged(self) -> Array:
-        """After `finish`: the state that workers average, as one array."""
-        return self._last.averaged if self._last else NOTHING
+    def averaged_state(self) -> Array:
+        """The state that workers average, as one array; `finish` sets it."""
+        return self._last.averaged_state if self._last else NOTHING
 
     def drop(self) -> None:
         """Undoes the first half of a step that has no second."""
@@ -277,7 +277,7 @@ class StepsInHalves(ABC):
         return with_names(self._gradients(spec, check_batch(batch, spec)), self.plan, spec)
 
     def _gradients(self, entry: Entry, words: Batch) -> Array:
-        """Of a batch that is checked already."""
+        """The gradients of a batch that is checked already."""
         with self._use():
             return self._halves.start(self._machine, entry, self._guard(entry.name), words)
 

@@ -30,7 +30,7 @@ from wgcc_runtime.history import Log, Report
 from wgcc_runtime.loader import load, load_plan
 from wgcc_runtime.model import Model
 from wgcc_runtime.plan import Plan
-from wgcc_runtime.schedule import counted
+from wgcc_runtime.schedule import checked_count
 from wgcc_runtime.values import StartValues, without_moments
 
 # Flower's number for "the ClientApp raised an exception".
@@ -109,15 +109,17 @@ class _Client:
         from wgcc_runtime.distributed.flower_strategy import ROWS, record_of
 
         app = _flower().app
-        update = federated.train(model, _received(message), _given(self.data, context), request)
+        update = federated.train(
+            model, _read_arrays(message), _data_for(self.data, context), request
+        )
         metrics = app.MetricRecord({ROWS: update.rows, **update.metrics})
         return app.RecordDict({"arrays": record_of(update.arrays), "metrics": metrics})
 
     def _evaluate(self, model: Model, request: Round, message: Any, context: Any) -> Any:
         from wgcc_runtime.distributed.flower_strategy import ROWS
 
-        app, held_out = _flower().app, _given(self.eval, context)
-        rows, numbers = federated.evaluate(model, _received(message), held_out, request)
+        app, held_out = _flower().app, _data_for(self.eval, context)
+        rows, numbers = federated.evaluate(model, _read_arrays(message), held_out, request)
         return app.RecordDict({"metrics": app.MetricRecord({ROWS: rows, **numbers})})
 
 
@@ -133,11 +135,11 @@ def _model(*place: Any) -> Model:
     return _OPEN[place]
 
 
-def _given(source: Any, context: Any) -> Any:
+def _data_for(source: Any, context: Any) -> Any:
     return source(dict(context.node_config)) if callable(source) else source
 
 
-def _received(message: Any) -> Arrays:
+def _read_arrays(message: Any) -> Arrays:
     from wgcc_runtime.distributed.flower_strategy import received_arrays
 
     records = list(message.content.array_records.values())
@@ -148,28 +150,28 @@ def _received(message: Any) -> Arrays:
 
 
 def _read_round(content: Any) -> Round:
-    found = {
+    settings = {
         key: value for record in content.config_records.values() for key, value in record.items()
     }
-    if "bundle" not in found or "version" not in found:
+    if "bundle" not in settings or "version" not in settings:
         text = "the server has sent no hash of its bundle: use wgcc_runtime.flower.server_app"
         raise WgccError("mismatch", text)
     try:
-        return _round(found)
+        return _round(settings)
     except (TypeError, ValueError) as error:
         raise WgccError("mismatch", f"the server has sent a wrong setting: {error}") from None
 
 
-def _round(found: Mapping[str, Any]) -> Round:
+def _round(settings: Mapping[str, Any]) -> Round:
     return Round(
-        bundle=str(found["bundle"]),
-        version=str(found["version"]),
-        number=int(found.get("server-round", 0)),
-        entry=str(found.get("entry", "train")),
-        epochs=int(found.get("epochs", 0)),
-        steps=int(found.get("steps", 0)),
-        seed=int(found.get("seed", 0)),
-        mu=float(found.get("proximal-mu", 0)),
+        bundle=str(settings["bundle"]),
+        version=str(settings["version"]),
+        number=int(settings.get("server-round", 0)),
+        entry=str(settings.get("entry", "train")),
+        epochs=int(settings.get("epochs", 0)),
+        steps=int(settings.get("steps", 0)),
+        seed=int(settings.get("seed", 0)),
+        mu=float(settings.get("proximal-mu", 0)),
     )
 
 
@@ -245,7 +247,7 @@ def _check_numbers(
         "clients": clients,
     }.items():
         if value is not None:
-            counted(name, value)
+            checked_count(name, value)
     if not 0 < fraction <= 1:
         raise WgccError("range", f"`fraction` is above 0 and at most 1, not {fraction}", "fraction")
     if not 0 <= proximal_mu < float("inf"):
@@ -260,7 +262,7 @@ def _start(plan: Plan, bundle: str | Path, weights: Any, seed: int | None) -> Ar
 
 
 class _Run:
-    """What the server does; as a `flower_strategy.Observer`, it writes what it was asked to."""
+    """A run of the server: a `flower_strategy.Observer` that writes checkpoints and log."""
 
     def __init__(self, plan: Plan, start: Arrays, out: Any, log: Any) -> None:
         self._plan, self._start, self._out, self._place = plan, start, out, log
@@ -277,7 +279,7 @@ class _Run:
         self._log = None if self._place is None else Log(self._place, 0)
         self._began = time.monotonic()
         record = _flower().app.ConfigRecord
-        sent = {name: self._start[name] for name in federated.exchanged(self._plan)}
+        sent = {name: self._start[name] for name in federated.exchanged_tensors(self._plan)}
         Averaging(self._plan, self, **options).start(
             grid=grid,
             initial_arrays=record_of(sent),
@@ -287,22 +289,24 @@ class _Run:
             evaluate_config=record(dict(config)),
         )
 
-    def trained(self, number: int, arrays: Arrays, metrics: dict[str, float], failed: int) -> None:
+    def after_training(
+        self, number: int, arrays: Arrays, metrics: dict[str, float], failed: int
+    ) -> None:
         self._arrays, self._metrics, self._failed = arrays, metrics, failed
         if self._out is not None:
             values = {**self._start, **arrays}
             save_checkpoint(self._out, self._plan, values, Progress(), keep_previous=number > 1)
 
-    def evaluated(self, number: int, metrics: dict[str, float]) -> dict[str, float]:
+    def after_evaluation(self, number: int, metrics: dict[str, float]) -> dict[str, float]:
         own = self.evaluate(number, self._arrays) if self.evaluate else {}
-        found = {**metrics, **{f"server_{name}": value for name, value in own.items()}}
+        all_metrics = {**metrics, **{f"server_{name}": value for name, value in own.items()}}
         now = time.monotonic()
         ms, self._began = 1000 * (now - self._began), now
         if self._log is not None:
             loss = next(iter(self._metrics.values()), float("nan"))
             outputs = {**self._metrics, "failed": self._failed}
-            self._log.write(Report(number, loss, outputs, found, ms))
-        return found
+            self._log.write(Report(number, loss, outputs, all_metrics, ms))
+        return all_metrics
 
 
 def _evaluation(

@@ -67,7 +67,7 @@ def place_text(index: Sequence[int], columns: Sequence[str]) -> str:
 
 
 def column_list(columns: Sequence[str]) -> str:
-    """For a message about a shape: the columns that a frame has."""
+    """The columns of a frame, for a message about a shape."""
     if not columns:
         return ""
     more = ", …" if len(columns) > MOST_NAMES else ""

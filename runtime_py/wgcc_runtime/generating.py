@@ -16,7 +16,7 @@ from wgcc_runtime.batches import check_batch
 from wgcc_runtime.choosing import Choice
 from wgcc_runtime.drawn import checked_seed
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.schedule import counted
+from wgcc_runtime.schedule import checked_count
 from wgcc_runtime.tokens.letters import Alphabet
 from wgcc_runtime.writing import (
     DEFAULTS,
@@ -25,7 +25,7 @@ from wgcc_runtime.writing import (
     one_text,
     other_entry,
     prompt_ids,
-    spelled,
+    spell,
 )
 
 if TYPE_CHECKING:
@@ -68,12 +68,12 @@ def generate(
     ids = prompt_ids(letters, prompt)
     for name, count in {"steps": steps, "max_length": max_length}.items():
         if count is not None:
-            counted(name, count, "generate")
+            checked_count(name, count, "generate")
     length = STEPS + len(ids) if max_length is None else max_length
     wanted = length - len(ids) if steps is None else steps
     check_batch(writer.batch(ids[0]), writer.entry)
     texts, ends = _stops(model, letters, [stop] if isinstance(stop, str | int) else list(stop))
-    pieces = spelled(letters, ids, _until_id(writer.ids(ids, wanted), ends))
+    pieces = spell(letters, ids, _until_id(writer.ids(ids, wanted), ends))
     return one_text(model, until_stop(pieces, texts))
 
 
@@ -82,8 +82,8 @@ def _stops(model: Model, letters: Alphabet, stops: list[str | int]) -> tuple[lis
     texts = [stop for stop in stops if isinstance(stop, str)]
     ends = {operator.index(stop) for stop in stops if not isinstance(stop, str)}
     if model.plan.tokens:
-        found = [letters.encode(text, False) for text in texts]
-        ends.update(ids[0] for ids in found if len(ids) == 1 and not letters.decode(ids))
+        encodings = [letters.encode(text, False) for text in texts]
+        ends.update(ids[0] for ids in encodings if len(ids) == 1 and not letters.decode(ids))
     return texts, ends
 
 
@@ -97,7 +97,7 @@ def _until_id(ids: Iterable[int], ends: set[int]) -> Iterator[int]:
 def _check(options: Mapping[str, Any]) -> None:
     checked_seed(options.get("seed"))
     if "top_k" in options:
-        counted("top_k", options["top_k"], "generate")
+        checked_count("top_k", options["top_k"], "generate")
     temperature, top_p = options.get("temperature", 1), options.get("top_p", 1)
     if not 0 <= temperature < math.inf:
         text = f"generate: `temperature` is a number from 0, not {temperature!r}"

@@ -80,7 +80,7 @@ class GpuMachine:
         return Readback(self.device, size)
 
     def on_new_device(self, extras: Sequence[str] = ()) -> GpuMachine:
-        """On a new device of the same adapter, with those features of `extras` that it has."""
+        """The same machine on a new device of the adapter, with its features among `extras`."""
         device = open_device(self.device.gpu.adapter, self.plan, extras)
         return GpuMachine(device, self.plan, self.sources, self.profile)
 

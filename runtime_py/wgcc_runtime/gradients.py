@@ -45,9 +45,9 @@ class Gradients(np.ndarray[Any, Any]):
 
 def with_names(flat: Array, plan: Plan, entry: Entry) -> Gradients:
     """The gradients of an entry with their names."""
-    found = flat.view(Gradients)
-    found.places = gradient_places(plan, entry)
-    return found
+    gradients = flat.view(Gradients)
+    gradients.places = gradient_places(plan, entry)
+    return gradients
 
 
 def gradient_places(plan: Plan, entry: Entry) -> Places:

@@ -1,4 +1,4 @@
-"""What a training run reports: records in memory, and lines of JSON in a log file."""
+"""Reports of a training: records in memory, and lines of JSON in a log file."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ class Pace:
 
     def ms(self) -> float:
         """Milliseconds per step since the last call."""
-        found = 1000 * self._seconds / max(1, self._steps)
+        per_step = 1000 * self._seconds / max(1, self._steps)
         self._steps, self._seconds = 0, 0.0
-        return found
+        return per_step
 
 
 @dataclass(slots=True, repr=False)

@@ -40,7 +40,7 @@ def is_child() -> bool:
 
 
 def watch(module: ModuleType) -> None:
-    """From now on, forked processes may not use bundles, which `module` runs in this one."""
+    """Forbids forked processes to use bundles from now on: `module` runs them in this one."""
     if module in _watched:
         return
     if not _watched and hasattr(os, "register_at_fork"):
@@ -58,7 +58,7 @@ def _disable() -> None:
 
 
 def keep_objects(module: Any) -> None:
-    """From now on, objects of wgpu or wasmtime are not freed when Python drops them."""
+    """Stops freeing objects of wgpu or wasmtime when Python drops them."""
     for name in ("GPUObjectBase", "GPUAdapter", "Managed"):
         with contextlib.suppress(AttributeError):
             getattr(module, name).__del__ = lambda self: None
@@ -248,7 +248,7 @@ TRAPS = ("SIGSEGV", "SIGILL", "SIGFPE", "SIGBUS")
 
 
 class TrapHandlers:
-    """Those that are there now; `restore` installs them again if others have taken their place."""
+    """The current handlers; `restore` installs them again if others have taken their place."""
 
     def __init__(self) -> None:
         self._records: dict[int, ctypes.Array[ctypes.c_char]] = {}

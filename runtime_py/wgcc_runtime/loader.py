@@ -77,7 +77,7 @@ def load(
 
 
 def open_machine(plan: Plan, origin: Origin) -> Machine:
-    """What runs the plan: the device that its origin names, or the best there is."""
+    """Opens the machine that runs the plan: what its origin names, or the best there is."""
     read, max_bytes = origin.read, origin.max_bytes
     chosen = choose(origin.device, plan, origin.profile)
     if plan.edited:
@@ -103,7 +103,7 @@ def _gpu_machine(
     read: Read, plan: Plan, max_bytes: int, device: Any, profile: str | None
 ) -> GpuMachine:
     _check_bytes(sum(buffer.bytes for buffer in plan.buffers), max_bytes, " on the GPU")
-    sources = [_guarded(read_kernel(read, kernel), kernel) for kernel in plan.kernels]
+    sources = [_checked_source(read_kernel(read, kernel), kernel) for kernel in plan.kernels]
     if profile is not None and profile not in (DEFAULT_PROFILE, *plan.profiles):
         known = ", ".join(sorted({DEFAULT_PROFILE, *plan.profiles}))
         raise WgccError("name", f"the bundle has no profile `{profile}`; there are: {known}")
@@ -111,13 +111,13 @@ def _gpu_machine(
     if opened.has_subgroups:
         forms = [read_subgroups(read, kernel) for kernel in plan.kernels]
         sources = [
-            source if form is None else opened.with_directive(_guarded(form, kernel))
+            source if form is None else opened.with_directive(_checked_source(form, kernel))
             for kernel, source, form in zip(plan.kernels, sources, forms, strict=True)
         ]
     return GpuMachine(opened, plan, sources, profile or opened.profile_in(plan))
 
 
-def _guarded(source: str, kernel: Kernel) -> str:
+def _checked_source(source: str, kernel: Kernel) -> str:
     guard_wgsl(source, kernel.file)
     return source
 

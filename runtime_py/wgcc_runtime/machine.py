@@ -19,7 +19,7 @@ GRADIENTS, UPDATE = "gradients", "update"
 
 
 class Device(Protocol):
-    """What a machine runs on."""
+    """The device that a machine runs on."""
 
     @property
     def name(self) -> str: ...

@@ -292,13 +292,13 @@ class Model(OpenedModel, WithTokens):
         check_process()
         restore = resume_checkpoint if or_previous else load_checkpoint
         start = self._values.words(self._seed)
-        found = restore(path, self._checkpoint_plan(), start, weights_only, weights)
-        self._write(found.words, found.progress)
-        self.preparation = found.preparation or self._values.names
+        checkpoint = restore(path, self._checkpoint_plan(), start, weights_only, weights)
+        self._write(checkpoint.words, checkpoint.progress)
+        self.preparation = checkpoint.preparation or self._values.names
         self._has_learned = True
-        for note in found.notes:
+        for note in checkpoint.notes:
             warnings.warn(note, WgccWarning, stacklevel=2)
-        return found
+        return checkpoint
 
     def snapshot(self) -> None:
         """Keeps a copy of parameters and state on the host, for `recover`."""

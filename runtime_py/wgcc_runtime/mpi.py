@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from wgcc_runtime.checkpoint import Progress
-from wgcc_runtime.distributed.agreement import Agreement, Outcome, Wants, agreed
+from wgcc_runtime.distributed.agreement import Agreement, Outcome, Wants, agreement_of
 from wgcc_runtime.distributed.identity import check_equal, describe_arrays, identity
 from wgcc_runtime.distributed.launchers import launch
 from wgcc_runtime.distributed.mpi_rounds import EndOfRound
@@ -34,8 +34,8 @@ __all__ = ["MpiTeam", "Processes", "fit", "is_parallel"]
 
 def is_parallel() -> bool:
     """Whether `mpiexec`, `srun` or the like started this process together with others."""
-    found = launch()
-    return Processes().size > 1 if found.size is None else found.size > 1
+    launcher = launch()
+    return Processes().size > 1 if launcher.size is None else launcher.size > 1
 
 
 def fit(
@@ -55,8 +55,8 @@ def fit(
     with own.together():
         checked, worker = own.agree(lambda: _prepare(model, data, options, own.size))
         common, rows = checked.common, own.agree(lambda: describe_arrays(worker.arrays))
-        found = own.gather(lambda: identity(bundle, worker.adapter, rows, common))
-        own.agree(lambda: check_equal(found))
+        identities = own.gather(lambda: identity(bundle, worker.adapter, rows, common))
+        own.agree(lambda: check_equal(identities))
         own.agree(worker.verify)
         begin = own.lead(lambda: start(model, checked, data))
         team = MpiTeam(own, worker, checked, begin)
@@ -108,15 +108,15 @@ class MpiTeam:
         position = worker.model.progress.position
         flat = worker.gradients(position + own.rank)
         outcome = worker.apply(own.mean(flat), wants)
-        agreement = agreed(self._outcomes(outcome))
+        agreement = agreement_of(self._outcomes(outcome))
         worker.finish(agreement, position + own.size)
         return agreement
 
     def _outcomes(self, own: Outcome) -> list[Outcome]:
-        """Of all workers. Failures, which are rare, take a second message."""
+        """Gathers the outcomes of all workers. Failures, which are rare, take a second message."""
         assert self._numbers is not None
-        found = self._numbers.read(self._own.all_of(self._numbers.write(own)))
-        return found or self._own.comm.allgather(own)
+        outcomes = self._numbers.read(self._own.all_of(self._numbers.write(own)))
+        return outcomes or self._own.comm.allgather(own)
 
     def _round(self, wants: Wants, count: int) -> Agreement:
         own, worker, rounds = self._own, self._worker, self._rounds
@@ -127,15 +127,15 @@ class MpiTeam:
         end.announce(outcome, count)
         outcomes = own.comm.allgather(outcome)
         end.close(outcomes, count)
-        agreement = agreed(outcomes)
+        agreement = agreement_of(outcomes)
         if agreement.error:
             rounds.undo()
             return agreement
         average = own.mean(worker.floats(), [other.rows for other in outcomes])
         leader, counters = ahead(outcomes), None
         if leader is not None:
-            found = worker.counters() if own.rank == leader else None
-            counters = own.comm.bcast(found, root=leader)
+            own_counters = worker.counters() if own.rank == leader else None
+            counters = own.comm.bcast(own_counters, root=leader)
         try:
             own.agree(lambda: rounds.finish(average, position + count * own.size, counters))
         except WgccError:
@@ -156,7 +156,7 @@ class MpiTeam:
         return self._evaluate()
 
     def save(self, path: Path, keep_previous: bool) -> None:
-        velocity = self._rounds.outer.saved if self._rounds else None
+        velocity = self._rounds.outer.saved_velocity if self._rounds else None
         self._worker.save(path, keep_previous, velocity)
 
     def lines(self) -> list[WorkerLine]:

@@ -20,7 +20,7 @@ from wgcc_runtime.interrupts import Exclusive, OneFit, OneText, is_child
 from wgcc_runtime.machine import Machine
 from wgcc_runtime.plan import Entry, Plan, Tensor
 from wgcc_runtime.runner import Guard, Runner
-from wgcc_runtime.values import OnBytes, StartValues, Words, counted
+from wgcc_runtime.values import OnBytes, StartValues, Words, with_progress
 
 
 class OpenedModel(StepsInHalves):
@@ -56,7 +56,7 @@ class OpenedModel(StepsInHalves):
         self._snapshot: tuple[Words, Progress] | None = None
         self._write(values.constants)
         words = values.words(seed)
-        self._write(counted(words, on_bytes) if on_bytes else words, Progress())
+        self._write(with_progress(words, on_bytes) if on_bytes else words, Progress())
 
     @property
     def plan(self) -> Plan:
@@ -184,7 +184,7 @@ class OpenedModel(StepsInHalves):
     def _read_bytes(self, tensors: Iterable[Tensor]) -> dict[str, memoryview]:
         """Buffer by buffer, because one long copy is faster than many short ones."""
         wanted = list(tensors)
-        found: dict[str, memoryview] = {}
+        views: dict[str, memoryview] = {}
         for index in sorted({tensor.buffer for tensor in wanted}):
             inside = [tensor for tensor in wanted if tensor.buffer == index]
             start = min(tensor.offset for tensor in inside)
@@ -192,8 +192,8 @@ class OpenedModel(StepsInHalves):
             data = memoryview(self._machine.read(index, start, end - start))
             for tensor in inside:
                 at = tensor.offset - start
-                found[tensor.name] = data[at : at + tensor.bytes]
-        return {tensor.name: found[tensor.name] for tensor in wanted}
+                views[tensor.name] = data[at : at + tensor.bytes]
+        return {tensor.name: views[tensor.name] for tensor in wanted}
 
     def _write(self, words: Words, progress: Progress | None = None) -> None:
         """`progress`: the progress of training that belongs to these values, if it changes."""

@@ -22,10 +22,10 @@ class Parameters(MutableMapping[str, Array]):
         self._model = model
 
     def __getitem__(self, name: str) -> Array:
-        return self._model._read([self._model.plan.tensors[self._known(name)]])[name]
+        return self._model._read([self._model.plan.tensors[self._check_name(name)]])[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self._model.load_params({self._known(name): value}, strict=False)
+        self._model.load_params({self._check_name(name): value}, strict=False)
 
     def __delitem__(self, name: str) -> NoReturn:
         raise WgccError("name", f"`{name}` cannot be removed: the model has it", name)
@@ -44,7 +44,7 @@ class Parameters(MutableMapping[str, Array]):
         tensors = self._model.plan.tensors
         return "\n".join(f"{name}: {tensors[name]}" for name in self)
 
-    def _known(self, name: str) -> str:
+    def _check_name(self, name: str) -> str:
         tensors = self._model.plan.persistent()
         if name not in tensors:
             near = did_you_mean(str(name), tensors)

@@ -185,7 +185,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What a profile runs instead of one dispatch of the default profile."""
+    """A launch that a profile runs instead of one dispatch of the default profile."""
 
     dispatch: int
     kernel: int
@@ -244,13 +244,13 @@ class Plan:
 
     def dispatches(self, entry: str, profile: str) -> tuple[Dispatch, ...]:
         """The dispatches of an entry under a profile (`gpu`: as in the plan)."""
-        found = list(self.entries[entry].dispatches)
+        dispatches = list(self.entries[entry].dispatches)
         for new in self.profiles.get(profile, {}).get(entry, ()):
-            old = found[new.dispatch]
-            found[new.dispatch] = Dispatch(
+            old = dispatches[new.dispatch]
+            dispatches[new.dispatch] = Dispatch(
                 new.kernel, old.bindings, new.grid, old.at, old.label, old.flops
             )
-        return tuple(found)
+        return tuple(dispatches)
 
 
 def read_plan(data: bytes) -> Plan:

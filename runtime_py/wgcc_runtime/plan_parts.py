@@ -50,21 +50,21 @@ def read_exchange(spec: Mapping[str, Any]) -> Exchange:
 
 
 def check_exchange(plan: Plan, entry: Entry, refuse: Callable[[str, str], NoReturn]) -> None:
-    found, field = entry.exchange, f"entries.{entry.name}.exchange"
-    if found is None or (found.why and not found.gradients):
+    exchange, field = entry.exchange, f"entries.{entry.name}.exchange"
+    if exchange is None or (exchange.why and not exchange.gradients):
         return
-    if found.why or not entry.training:
+    if exchange.why or not entry.training:
         refuse(f"{field}.gradients", "is for entries that train and can be separated")
-    if not 0 < found.dispatch < len(entry.dispatches):
-        refuse(f"{field}.dispatch", f"is {found.dispatch}; there are {len(entry.dispatches)}")
-    if any(loop.first < found.dispatch < loop.end for loop in entry.repeats):
-        refuse(f"{field}.dispatch", f"is {found.dispatch}, which is inside a loop")
-    _check_gradients(plan, found, field, refuse)
-    for i, name in enumerate(found.outputs):
+    if not 0 < exchange.dispatch < len(entry.dispatches):
+        refuse(f"{field}.dispatch", f"is {exchange.dispatch}; there are {len(entry.dispatches)}")
+    if any(loop.first < exchange.dispatch < loop.end for loop in entry.repeats):
+        refuse(f"{field}.dispatch", f"is {exchange.dispatch}, which is inside a loop")
+    _check_gradients(plan, exchange, field, refuse)
+    for i, name in enumerate(exchange.outputs):
         tensor = entry.outputs.get(name)
         if tensor is None or not tensor.is_float or tensor.size != 1:
             refuse(f"{field}.outputs[{i}]", f"is not an output of one float: {name}")
-    for i, name in enumerate(found.state):
+    for i, name in enumerate(exchange.state):
         if name not in entry.writes or not _is_float_state(plan, name):
             refuse(f"{field}.state[{i}]", f"is not state of floats that the entry writes: {name}")
 
@@ -75,13 +75,13 @@ def _is_float_state(plan: Plan, name: str) -> bool:
 
 
 def _check_gradients(
-    plan: Plan, found: Exchange, field: str, refuse: Callable[[str, str], NoReturn]
+    plan: Plan, exchange: Exchange, field: str, refuse: Callable[[str, str], NoReturn]
 ) -> None:
     """Parts of buffers for gradients, in order and disjoint."""
-    if not found.gradients:
+    if not exchange.gradients:
         refuse(f"{field}.gradients", "is empty")
     last = (-1, 0)
-    for i, (index, offset, size) in enumerate(found.gradients):
+    for i, (index, offset, size) in enumerate(exchange.gradients):
         place = f"{field}.gradients[{i}]"
         if index >= len(plan.buffers) or plan.buffers[index].role != "grads":
             refuse(f"{place}.buffer", f"is {index}, which is no buffer of gradients")
@@ -145,11 +145,11 @@ def _in_order(
 
 def times_run(entry: Entry) -> list[int]:
     """How often one call runs each dispatch."""
-    found = [1] * len(entry.dispatches)
+    times = [1] * len(entry.dispatches)
     for loop in entry.repeats:
         for number in range(loop.first, loop.end):
-            found[number] *= loop.rounds
-    return found
+            times[number] *= loop.rounds
+    return times
 
 
 DEFAULT_LIMITS: dict[str, int] = table("webgpu_limits")

@@ -81,7 +81,7 @@ class Line:
 
 
 class RichLine(Line):
-    """On a terminal."""
+    """A line on a terminal."""
 
     def __init__(self, steps: int | None) -> None:
         from rich.console import Console
@@ -103,7 +103,7 @@ class RichLine(Line):
 
 
 class NotebookLine(Line):
-    """In a cell of a notebook."""
+    """A line in a cell of a notebook."""
 
     def __init__(self, steps: int | None) -> None:
         super().__init__(steps)
@@ -135,7 +135,7 @@ def open_line(steps: int | None) -> Line:
 def line_parts(
     report: Report, steps: int | None, losses: Sequence[float], pace: Pace, width: int
 ) -> list[tuple[str, str]]:
-    """What fits into `width` columns, by kind; step, loss, evaluation and time left always stay."""
+    """The parts that fit `width` columns; step, loss, evaluation and time left always stay."""
     main = "loss" if "loss" in report.outputs else next(iter(report.outputs), "loss")
     others = {name: value for name, value in report.outputs.items() if name != main}
     evaluated = {f"eval {name}": value for name, value in report.eval.items()}

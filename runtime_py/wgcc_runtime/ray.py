@@ -95,7 +95,7 @@ def fit(
     job = Job(checked.entry, device, threads_for(cores, threads), outer, preparation)
     with _cluster(address, sizes.most * cores, gpus, device) as ray:
         shipped = Shipped(
-            ray.put(_packed(bundle)), ray.put(dict(arrays)), identity(bundle, "the driver"), job
+            ray.put(_pack(bundle)), ray.put(dict(arrays)), identity(bundle, "the driver"), job
         )
         team = RayTeam(
             ray,
@@ -122,11 +122,11 @@ def _actor_options(cores: float, gpus: float, is_signalled: bool) -> dict[str, A
 
 def _own_gpus(device: str | None) -> int:
     """How many GPUs a cluster on this machine has: Ray itself knows those of few makers."""
-    found = len(candidates(device))
-    if not found:
+    count = len(candidates(device))
+    if not count:
         text = "workers with `gpus` need a GPU, and this machine has no adapter for one"
         raise WgccError("no-adapter", text, "gpus")
-    return found
+    return count
 
 
 def _sizes(workers: Any, wait: float) -> Sizes:
@@ -150,24 +150,24 @@ def _start(
     place = resumed_place(options.checkpoint, options.resume)
     if place is None:
         first = Everything(Values(dict(words), Progress(seed=options.seed or 0)), None)
-        return Start(0), first, _kept(values.preparation, data)
-    found = resume_checkpoint(place, plan, words)
+        return Start(0), first, _preparation_to_keep(values.preparation, data)
+    checkpoint = resume_checkpoint(place, plan, words)
     if isinstance(data, Data):
-        check_preparation(data, found)
-    progress = found.progress.copy()
+        check_preparation(data, checkpoint)
+    progress = checkpoint.progress.copy()
     progress.seed = progress.seed if options.seed is None else options.seed
     step = progress.step(options.entry)
-    damaged = options.checkpoint and found.path == previous(Path(options.checkpoint))
-    begin = Start(step, True, not damaged, found.notes)
-    resumed = Everything(Values(dict(found.words), progress), found.velocity)
-    return begin, resumed, _kept(found.preparation, data)
+    damaged = options.checkpoint and checkpoint.path == previous(Path(options.checkpoint))
+    begin = Start(step, True, not damaged, checkpoint.notes)
+    resumed = Everything(Values(dict(checkpoint.words), progress), checkpoint.velocity)
+    return begin, resumed, _preparation_to_keep(checkpoint.preparation, data)
 
 
-def _kept(known: Preparation | None, data: Any) -> Preparation | None:
+def _preparation_to_keep(known: Preparation | None, data: Any) -> Preparation | None:
     return kept_preparation(known, data) if isinstance(data, Data) else known
 
 
-def _packed(bundle: str | Path) -> bytes:
+def _pack(bundle: str | Path) -> bytes:
     """The bundle as one .zip, with what runs it."""
     read, stream = open_bundle(bundle), io.BytesIO()
     plan = load_plan(bundle)
@@ -223,9 +223,11 @@ def _no_connection(address: str | None, text: str) -> WgccError:
         reason = text.split("\n", 1)[0] or "it gave no reason"
         return WgccError("ray", f"Ray could not be started on this machine: {reason}")
     place = address
-    found = re.findall(r"(Ray|Python): (\S+)", text) if "ersion mismatch" in text else []
-    if len(found) == 4:
-        there, here = (" and ".join(f"{n} {v}" for n, v in pair) for pair in (found[:2], found[2:]))
+    versions = re.findall(r"(Ray|Python): (\S+)", text) if "ersion mismatch" in text else []
+    if len(versions) == 4:
+        there, here = (
+            " and ".join(f"{n} {v}" for n, v in pair) for pair in (versions[:2], versions[2:])
+        )
         advice = "install the same versions everywhere"
         return WgccError(
             "version", f"the cluster at {place} has {there}, this machine {here}: {advice}"

@@ -15,7 +15,7 @@ COPY_SECONDS = 15.0
 
 
 class Recovery:
-    """For one `fit`. The first copy is made at its start, the last at its end."""
+    """Copies a model during one `fit`, first at its start and last at its end."""
 
     def __init__(self, model: Model) -> None:
         self._model = model

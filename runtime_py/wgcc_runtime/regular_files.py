@@ -30,7 +30,7 @@ _KINDS = {
 
 
 def open_regular(path: str | Path) -> BufferedReader:
-    """For reading, without waiting for anybody."""
+    """Opens a file for reading, without waiting for anybody."""
     # Without O_NONBLOCK, opening a pipe would wait for a writer.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
@@ -38,12 +38,12 @@ def open_regular(path: str | Path) -> BufferedReader:
     except OSError as error:
         # A socket cannot be opened at all, with a message that nobody understands.
         if error.errno == errno.ENXIO:
-            raise _refused(path, "it is a socket or a device, not a file") from None
+            raise _refusal(path, "it is a socket or a device, not a file") from None
         raise
     try:
         mode = stat.S_IFMT(os.fstat(handle).st_mode)
         if mode != stat.S_IFREG:
-            raise _refused(path, f"it is {_KINDS.get(mode, 'something else')}, not a file")
+            raise _refusal(path, f"it is {_KINDS.get(mode, 'something else')}, not a file")
         return os.fdopen(handle, "rb")
     except BaseException:
         os.close(handle)
@@ -51,7 +51,7 @@ def open_regular(path: str | Path) -> BufferedReader:
 
 
 def check_regular(path: str | Path) -> None:
-    """For files that a library opens itself."""
+    """Refuses what is no regular file, before a library opens it itself."""
     open_regular(path).close()
 
 
@@ -66,7 +66,7 @@ def check_size(path: str | Path, size: int, what: str) -> None:
     most = most_bytes()
     if size > most:
         advice = f"at most {most:,} are read here; {VARIABLE} can allow more"
-        raise _refused(path, f"{what} {size:,} bytes, {advice}")
+        raise _refusal(path, f"{what} {size:,} bytes, {advice}")
 
 
 def most_bytes() -> int:
@@ -81,14 +81,14 @@ def most_bytes() -> int:
 
 
 def check_archive(path: str | Path, archive: zipfile.ZipFile) -> None:
-    """That its members, unpacked, are not too large; `zipfile` unpacks no more than they say."""
+    """Refuses members that are too large unpacked; `zipfile` unpacks no more than they say."""
     members = archive.infolist()
     check_size(path, sum(member.file_size for member in members), "unpacked it has")
     for member in members:
         if member.file_size > MOST_EXPANSION * max(member.compress_size, 1):
             text = f"{member.filename} says that it has {member.file_size:,} bytes"
-            raise _refused(path, f"{text}, which {member.compress_size:,} cannot hold")
+            raise _refusal(path, f"{text}, which {member.compress_size:,} cannot hold")
 
 
-def _refused(path: str | Path, reason: str) -> OSError:
+def _refusal(path: str | Path, reason: str) -> OSError:
     return OSError(errno.EINVAL, reason, str(path))

@@ -110,7 +110,7 @@ class _Parts:
         sums = [self._sums(part) for part in parts]
         left = self._count % size
         if left:
-            last = self._call(self._repeated(left))
+            last = self._call(self._row_numbers(left))
             parts.append(last)
             sums.append(self._of_some(last, left))
         return {name: self._together(name, parts, sums) for name in self._entry.outputs}
@@ -119,7 +119,7 @@ class _Parts:
         chosen = {name: self._arrays[name][rows] for name in self._rows.inputs}
         return self._model.call_prepared(self._entry.name, **{**self._arrays, **chosen})
 
-    def _repeated(self, some: int) -> Array:
+    def _row_numbers(self, some: int) -> Array:
         """The first `some` rows of the last part, repeated until there are enough."""
         start = self._count - self._count % self._rows.count
         return start + np.arange(self._rows.count) % some
@@ -140,7 +140,7 @@ class _Parts:
         """The sums over the first `some` rows of the last part, from a call with them repeated."""
         sums, (times, more) = self._sums(part), divmod(self._rows.count, some)
         if more and sums:
-            rest = self._of_some(self._call(self._repeated(more)), more)
+            rest = self._of_some(self._call(self._row_numbers(more)), more)
             sums = {name: total - rest[name] for name, total in sums.items()}
         return {
             name: total / times if total.dtype.kind == "f" else total // times
@@ -155,8 +155,8 @@ class _Parts:
             joined = np.concatenate([part[name] for part in parts])
             return joined[: self._count * tensor.shape[0] // self._rows.count]
         total = np.sum([part[name] for part in sums], axis=0)
-        found = total / self._count if form == "mean" else total
-        return np.asarray(found, parts[0][name].dtype)
+        combined = total / self._count if form == "mean" else total
+        return np.asarray(combined, parts[0][name].dtype)
 
 
 def _together(entry: Entry, name: str, results: list[Outputs], batch: int) -> Array:

@@ -38,7 +38,7 @@ class Guard:
         spec = machine.plan.entries[entry]
         self.finite = finite
         self.flag = spec.guard.flag if spec.guard and finite else None
-        self._copies = self._make_copies(_watched(machine, spec))
+        self._copies = self._make_copies(_watched_regions(machine, spec))
 
     @property
     def can_restore(self) -> bool:
@@ -80,7 +80,7 @@ class Guard:
             return None
 
 
-def _watched(machine: Machine, entry: Entry) -> Iterable[Region]:
+def _watched_regions(machine: Machine, entry: Entry) -> Iterable[Region]:
     """Whole buffers for a training entry, which writes nearly all of them; else single tensors."""
     tensors = machine.plan.tensors
     if entry.training:
@@ -96,7 +96,7 @@ BAD_WORDS = np.array([0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00000], np.uint32
 
 
 def blame(machine: Machine, entry: str) -> str:
-    """Where the first bad value is: a sentence with tensor, kernel and source line, or "".
+    """Locates the first bad value: a sentence with tensor, kernel and source line, or "".
 
     Runs the entry once with the current inputs and parameters, and so may change them.
     """
@@ -172,7 +172,7 @@ def _describe(machine: Machine, entry: str, dispatch: Dispatch, offset: int, buf
 
 
 def _in_round(rounds: Rounds) -> str:
-    """In which round of the loops around it, innermost first."""
+    """Says in which round of the loops around it a dispatch ran, innermost first."""
     texts = [f"round {done} of {count}" for done, count in reversed(rounds)]
     return f", in {' in '.join(texts)}" if texts else ""
 

@@ -38,17 +38,17 @@ class Schedule:
 
 def make_schedule(steps: Any, every: Any, eval_every: Any, checkpoint_every: Any) -> Schedule:
     """The schedule from the arguments of `fit`."""
-    period = counted("every", every)
+    period = checked_count("every", every)
     return Schedule(
-        None if steps is None else counted("steps", steps),
+        None if steps is None else checked_count("steps", steps),
         period,
-        period if eval_every is None else counted("eval_every", eval_every),
-        None if checkpoint_every is None else counted("checkpoint_every", checkpoint_every),
+        period if eval_every is None else checked_count("eval_every", eval_every),
+        None if checkpoint_every is None else checked_count("checkpoint_every", checkpoint_every),
     )
 
 
-def counted(name: str, value: Any, caller: str = "fit") -> int:
-    """A count that a caller gave."""
+def checked_count(name: str, value: Any, caller: str = "fit") -> int:
+    """A count that a caller gave; raises an error unless it is a whole number above 0."""
     is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not is_whole or value < 1:
         raise WgccError(

@@ -46,7 +46,7 @@ def run_selftest(model: Model, test: Mapping[str, Any] | None = None) -> list[Re
     results = []
     for name, spec in test.get("entries", {}).items():
         model.reset_to_bundle()
-        before = _written(model, spec)
+        before = _written_tensors(model, spec)
         errors, digest = _run_entry(model, name, spec, test["seed"])
         results += [Result(name, out, error, spec["tolerance"]) for out, error in errors.items()]
         if model.is_twin and "twin" in spec:
@@ -64,7 +64,7 @@ def check_selftest(model: Model) -> None:
 
 
 def twin_digests(model: Model) -> dict[str, str]:
-    """What to record of the outputs of each entry on the twin: their exact bits.
+    """Digests of the exact bits that each entry gives on the twin.
 
     Entries whose numbers f32 cannot hold are left out.
     """
@@ -84,11 +84,11 @@ def sample_places(size: int, count: int) -> list[int]:
     return sorted({k * (size - 1) // max(1, count - 1) for k in range(count)})
 
 
-def _written(model: Model, spec: Mapping[str, Any]) -> dict[str, Array]:
+def _written_tensors(model: Model, spec: Mapping[str, Any]) -> dict[str, Array]:
     if "changes" not in spec:
         return {}
-    found = {**model.params(), **model.state()}
-    return {name: found[name].astype(np.float64).ravel() for name in spec["changes"]["tensors"]}
+    tensors = {**model.params(), **model.state()}
+    return {name: tensors[name].astype(np.float64).ravel() for name in spec["changes"]["tensors"]}
 
 
 def _judge_changes(
@@ -97,7 +97,7 @@ def _judge_changes(
     """The largest error of the written tensors, relative to the size of the change."""
     errors = {
         name: _change_error(after - before[name], spec["changes"]["tensors"][name])
-        for name, after in _written(model, spec).items()
+        for name, after in _written_tensors(model, spec).items()
     }
     worst = max(errors, key=lambda name: errors[name], default=None)
     if worst is None:
@@ -107,9 +107,9 @@ def _judge_changes(
 
 def _change_error(change: Array, facts: Mapping[str, Any]) -> float:
     places = sample_places(change.size, len(facts["at"]))
-    found = [change.mean(), np.abs(change).mean(), *(change[at] for at in places)]
+    actual = [change.mean(), np.abs(change).mean(), *(change[at] for at in places)]
     wanted = [facts["mean"], facts["size"], *facts["at"]]
-    errors = [abs(float(a) - b) / facts["scale"] for a, b in zip(found, wanted, strict=False)]
+    errors = [abs(float(a) - b) / facts["scale"] for a, b in zip(actual, wanted, strict=False)]
     return max(errors) if all(error == error for error in errors) else float("inf")
 
 

@@ -43,12 +43,12 @@ def parse_json(data: bytes, name: str, limit: int, code: str = "plan") -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in members:
             raise ValueError(f"the key {key[:80]!r} appears twice")
-        found[key] = value
-    return found
+        members[key] = value
+    return members
 
 
 def _not_a_number(text: str) -> NoReturn:
@@ -206,7 +206,7 @@ def _number(value: Any) -> bool:
 
 
 @lru_cache
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile(pattern: str) -> re.Pattern[str]:
     # `$` would also match before a final newline, which is not allowed in names.
     return re.compile(pattern.removesuffix("$") + r"\Z" if pattern.endswith("$") else pattern)
 
@@ -235,7 +235,7 @@ _VALUE_CHECKS: dict[str, tuple[Callable[[Any, Any], bool], Callable[[Any, Any], 
         lambda v, n: f"is longer than {n}",
     ),
     "pattern": (
-        lambda v, p: not isinstance(v, str) or bool(_compiled(p).search(v)),
+        lambda v, p: not isinstance(v, str) or bool(_compile(p).search(v)),
         lambda v, p: f"is {_show(v)}, which is not an allowed name (pattern {p})",
     ),
     "minItems": (

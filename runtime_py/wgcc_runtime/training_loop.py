@@ -75,7 +75,7 @@ class TrainingLoop:
         for callback in self._callbacks:
             getattr(callback, "begin", _nothing)(self._model, self._schedule.last)
         try:
-            while not self._done():
+            while not self._train_to_end():
                 pass
             for callback in self._callbacks:
                 # One that keeps the best values, for example, restores them.
@@ -94,7 +94,7 @@ class TrainingLoop:
         return self._history
 
     def _end(self, error: WgccError) -> None:
-        """What can still be done when the training cannot continue."""
+        """Saves a checkpoint if the log failed; names the step if the model was closed."""
         if error.code == "log" and self._checkpoint:
             # The disk may be full, or still have room for a checkpoint.
             with contextlib.suppress(WgccError):
@@ -108,7 +108,7 @@ class TrainingLoop:
         self._launcher = self._model.runner(self._entry.name, self._watched)
         self._failure: BaseException | None = None
 
-    def _done(self) -> bool:
+    def _train_to_end(self) -> bool:
         """Trains to the end, or until a lost device was replaced by a new one."""
         try:
             self._run()
@@ -154,8 +154,8 @@ class TrainingLoop:
         An error here is kept until the steps before it are done and counted.
         """
         count = min(self._submit_steps, self._schedule.until_next(step))
-        found: list[Batch] = []
-        while len(found) < count and not self._failure:
+        batches: list[Batch] = []
+        while len(batches) < count and not self._failure:
             try:
                 batch = self._source.take()
             except BaseException as failure:
@@ -163,8 +163,8 @@ class TrainingLoop:
                 break
             if batch is None:
                 break
-            found.append(batch)
-        return found
+            batches.append(batch)
+        return batches
 
     def _adapt(self, count: int, seconds: float) -> None:
         self._pace.add(count, seconds)
@@ -216,4 +216,4 @@ class TrainingLoop:
 
 
 def _nothing(*_: Any) -> None:
-    """For callbacks that are functions, which have no `begin` and `end`."""
+    """Stands for `begin` and `end` of callbacks that are functions."""

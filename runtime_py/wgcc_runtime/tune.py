@@ -96,18 +96,18 @@ def tune(machine: Machine, seconds: float = 60.0, progress: Watch | None = None)
 def _cases(plan: Plan, profile: str) -> list[Case]:
     """The current launch is the first option of each case."""
     names = [profile, DEFAULT_PROFILE, *(n for n in plan.profiles if not n.startswith(TUNED))]
-    found: dict[tuple[Launch, ...], Case] = {}
+    cases: dict[tuple[Launch, ...], Case] = {}
     for entry in plan.entries:
         rows = [plan.dispatches(entry, name) for name in dict.fromkeys(names)]
         times = times_run(plan.entries[entry])
         for i, launches in enumerate(zip(*rows, strict=True)):
             options = tuple(dict.fromkeys((x.kernel, x.grid) for x in launches))
-            case = found.setdefault(options, Case(launches[0], options))
+            case = cases.setdefault(options, Case(launches[0], options))
             case.used.append((entry, i))
             case.runs += times[i]
-    if not found:
+    if not cases:
         raise WgccError("tune", "the bundle has no dispatches to tune")
-    return list(found.values())
+    return list(cases.values())
 
 
 def _measure_current(machine: GpuMachine, cases: Sequence[Case]) -> None:
@@ -136,7 +136,7 @@ def _measure_others(
 
 
 def _measure(machine: GpuMachine, case: Case, ends: float) -> None:
-    """In rounds, so that other load on the machine affects all; the best time of each counts."""
+    """Times options in rounds, so that other load affects all; the best time of each counts."""
     commands: dict[Launch, Command] = {}
     for kernel, grid in case.options:
         # Compiling takes most of the time on some adapters.

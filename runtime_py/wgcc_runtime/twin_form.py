@@ -75,7 +75,7 @@ class _Reader:
         return [self.number() for _ in range(self.count(most))]
 
     def part(self) -> _Reader:
-        """What follows a number of bytes."""
+        """A reader of the next part, which begins with its number of bytes."""
         size = self.number()
         if size > self.end - self.at:
             _refuse("it is cut off")

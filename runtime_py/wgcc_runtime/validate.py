@@ -119,7 +119,7 @@ def _check_copy(plan: Plan, tensor: Tensor) -> None:
 
 
 def _are_alike(one: Tensor | None, other: Tensor) -> bool:
-    """Of one shape, and as many bytes per element."""
+    """Whether both have one shape, and as many bytes per element."""
     return one is not None and (one.shape, one.bytes) == (other.shape, other.bytes)
 
 
@@ -281,7 +281,7 @@ def _check_kernel_use(plan: Plan, index: int, bindings: Sequence[Binding], field
 
 
 def _check_uniform(plan: Plan, binding: Binding, field: str) -> None:
-    """Only buffers of counters can be bound so."""
+    """Only buffers of counters can be bound as uniforms."""
     role = plan.buffers[binding.buffer].role
     if role != "counter" or binding.size % UNIFORM_BYTES:
         _refuse(field, f"is bound as a uniform: {binding.size} bytes of a buffer for {role}")
@@ -351,16 +351,16 @@ def _check_memory(plan: Plan) -> None:
     if plan.memory["peak"] != total:
         _refuse("memory.peak", f"is {plan.memory['peak']}; the buffers have {total} bytes")
     for name, roles in MEMORY_ROLES.items():
-        found = sum(buffer.bytes for buffer in plan.buffers if buffer.role in roles)
-        if plan.memory.get(name, found) != found:
-            _refuse(f"memory.{name}", f"is {plan.memory[name]}; the buffers have {found} bytes")
+        size = sum(buffer.bytes for buffer in plan.buffers if buffer.role in roles)
+        if plan.memory.get(name, size) != size:
+            _refuse(f"memory.{name}", f"is {plan.memory[name]}; the buffers have {size} bytes")
     copied = max((_copied_bytes(plan, entry) for entry in plan.entries.values()), default=0)
     if plan.memory.get("guard", copied) != copied:
         _refuse("memory.guard", f"is {plan.memory['guard']}; training entries write {copied} bytes")
 
 
 def _copied_bytes(plan: Plan, entry: Entry) -> int:
-    """Of the buffers that a guard copies."""
+    """The bytes of the buffers that a guard copies."""
     written = {plan.tensors[name].buffer for name in entry.writes} if entry.guard else ()
     return sum(plan.buffers[index].bytes for index in written)
 

@@ -50,16 +50,16 @@ class DrawnWords(Mapping[str, Array]):
         return len(self.tensors)
 
 
-def counted(words: DrawnWords, on_bytes: OnBytes) -> DrawnWords:
-    """The same, for one use of each: `on_bytes` hears of them."""
+def with_progress(words: DrawnWords, on_bytes: OnBytes) -> DrawnWords:
+    """The same words, to be used once each; `on_bytes` hears how many bytes were used."""
     total, done = words.bytes, 0
 
     def make(tensor: Tensor) -> Array:
         nonlocal done
-        found = words[tensor.name]
+        array = words[tensor.name]
         done += tensor.bytes
         on_bytes(done, total)
-        return found
+        return array
 
     return DrawnWords(words.tensors, make)
 
@@ -93,7 +93,7 @@ class StartValues:
         return own if own and is_only_names(own) else None
 
     def words(self, seed: int | None, own: bool = False) -> DrawnWords:
-        """With a seed, random values are drawn from it; given weights are kept in any case.
+        """The words of all tensors. A seed draws the random ones anew; given weights are kept.
 
         `own`: the values the bundle was built with, even if other weights were given, or its
         weights file was replaced since.
@@ -111,10 +111,10 @@ class StartValues:
             return stored
         if tensor.init["kind"] == "copy":
             return self._word(seed, given, self._plan.tensors[tensor.init["of"]])
-        found = _drawn(tensor, self._seed() if seed is None else seed)
+        initial = _draw(tensor, self._seed() if seed is None else seed)
         if name == SEED_STATE and seed is not None:
-            found[...] = seed
-        return found
+            initial[...] = seed
+        return initial
 
     def _is_as_built(self) -> bool:
         """Reads the file again: only the self-test needs this."""
@@ -229,7 +229,7 @@ def _names(names: list[str]) -> str:
     return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
 
 
-def _drawn(tensor: Tensor, seed: int) -> Array:
+def _draw(tensor: Tensor, seed: int) -> Array:
     values = initial_values(tensor.init, tensor.shape, seed, tensor.name, tensor.dtype)
     return convert(values, tensor.dtype, f"initial values of `{tensor.name}`")
 
@@ -239,22 +239,22 @@ MAX_BYTES = 256 << 20
 
 
 def bundle_preparation(read: Read) -> Preparation | None:
-    stored = _stored(read)
+    stored = _load_arrays(read)
     return stored[1] if stored else None
 
 
 def bundle_data(read: Read, entry: EntryForm) -> Data | None:
     """The data for an entry; None if the bundle was built without."""
-    stored = _stored(read)
+    stored = _load_arrays(read)
     if stored is None or not set(entry.inputs) <= set(stored[0]):
         return None
     arrays, preparation = stored
-    found = {name: arrays[name] for name in entry.inputs}
-    rows = len(found[entry.rows[0]]) if entry.rows else 1
-    return Data(found, preparation, rows, entry.rows, own_scaling=preparation is not None)
+    inputs = {name: arrays[name] for name in entry.inputs}
+    rows = len(inputs[entry.rows[0]]) if entry.rows else 1
+    return Data(inputs, preparation, rows, entry.rows, own_scaling=preparation is not None)
 
 
-def _stored(read: Read) -> tuple[dict[str, Array], Preparation | None] | None:
+def _load_arrays(read: Read) -> tuple[dict[str, Array], Preparation | None] | None:
     data = read(FILE, MAX_BYTES)
     if data is None:
         return None

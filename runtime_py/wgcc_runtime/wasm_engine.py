@@ -72,14 +72,14 @@ def _keep_at_exit(module: Any) -> None:
 @contextlib.contextmanager
 def wasm_errors(doing: str) -> Iterator[None]:
     """Within this, an error of wasmtime becomes a `WgccError`; signals are deferred."""
-    found = wasmtime()
+    library = wasmtime()
     with held():
         try:
             yield
-        except found.Trap as error:
+        except library.Trap as error:
             raise _lost(doing, error) from None
-        except (found.WasmtimeError, MemoryError) as error:
-            raise _translated(doing, error) from None
+        except (library.WasmtimeError, MemoryError) as error:
+            raise _translate(doing, error) from None
 
 
 def _lost(doing: str, trap: Any) -> WgccError:
@@ -93,7 +93,7 @@ def _lost(doing: str, trap: Any) -> WgccError:
     )
 
 
-def _translated(doing: str, error: Exception) -> WgccError:
+def _translate(doing: str, error: Exception) -> WgccError:
     text = str(error).strip()
     lower = text.lower()
     if isinstance(error, MemoryError) or "allocate memory" in lower or "mmap" in lower:
@@ -104,31 +104,31 @@ def _translated(doing: str, error: Exception) -> WgccError:
 
 @lru_cache(maxsize=1)
 def _engine() -> Any:
-    found = wasmtime()
-    config = found.Config()
+    library = wasmtime()
+    config = library.Config()
     config.wasm_threads = True
     config.shared_memory = True
     # Compiled modules in ~/.cache/wasmtime: a second start takes 1 ms instead of 300.
-    with contextlib.suppress(found.WasmtimeError):
+    with contextlib.suppress(library.WasmtimeError):
         config.cache = True
-    return found.Engine(config)
+    return library.Engine(config)
 
 
 @lru_cache(maxsize=1)
 def _trap_handlers() -> TrapHandlers:
-    """Those of wasmtime, which its first engine installs."""
+    """The handlers of wasmtime, which its first engine installs."""
     _engine()
     return TrapHandlers()
 
 
 @lru_cache(maxsize=KEPT_MODULES)
-def compiled(code: bytes) -> Any:
+def compile_module(code: bytes) -> Any:
     """The module of these bytes, compiled once in a process."""
-    found = wasmtime()
+    library = wasmtime()
     with held():
         try:
-            return found.Module(_engine(), code)
-        except found.WasmtimeError as error:
+            return library.Module(_engine(), code)
+        except library.WasmtimeError as error:
             text = f"wasmtime does not accept twin.wasm: {str(error).strip()}"
             raise WgccError("bundle", text, "twin.wasm") from None
 
@@ -139,13 +139,13 @@ class Instance:
     def __init__(
         self, module: Any, pages: int, number: int = 0, threads: int = 1, memory: Any = None
     ) -> None:
-        found = wasmtime()
-        self._store = found.Store(_engine())
+        library = wasmtime()
+        self._store = library.Store(_engine())
         self.keep_traps = _trap_handlers().restore
         self._memory = memory or _own_memory(self._store, pages)
         try:
-            self._instance = found.Instance(self._store, module, [self._memory])
-        except found.WasmtimeError as error:
+            self._instance = library.Instance(self._store, module, [self._memory])
+        except library.WasmtimeError as error:
             text = f"twin.wasm does not fit the runtime: {str(error).strip()}"
             raise WgccError("bundle", text, "twin.wasm") from None
         self._ffi = importlib.import_module("wasmtime._ffi")
@@ -181,19 +181,19 @@ class Instance:
 
     def _function(self, name: str) -> Any:
         if name not in self._functions:
-            ffi, found = self._ffi, self._ffi.wasmtime_extern_t()
+            ffi, extern = self._ffi, self._ffi.wasmtime_extern_t()
             utf8 = name.encode("utf-8")
             there = ffi.wasmtime_instance_export_get(
                 self._context,
                 ctypes.byref(self._instance._instance),
                 ctypes.create_string_buffer(utf8),
                 len(utf8),
-                ctypes.byref(found),
+                ctypes.byref(extern),
             )
-            if not there or found.kind != ffi.WASMTIME_EXTERN_FUNC.value:
+            if not there or extern.kind != ffi.WASMTIME_EXTERN_FUNC.value:
                 missing = f"twin.wasm has no function `{name}`: build the model again"
                 raise WgccError("bundle", missing, "twin.wasm")
-            self._functions[name] = found.of.func
+            self._functions[name] = extern.of.func
         return self._functions[name]
 
     def _i32(self, *numbers: int) -> Any:
@@ -205,21 +205,21 @@ class Instance:
 
 
 def _own_memory(store: Any, pages: int) -> Any:
-    found = wasmtime()
-    return found.Memory(store, found.MemoryType(found.Limits(pages, pages)))
+    library = wasmtime()
+    return library.Memory(store, library.MemoryType(library.Limits(pages, pages)))
 
 
 def shared_memory(pages: int) -> Any:
     """Memory that instances of several threads can import."""
-    found, ffi = wasmtime(), importlib.import_module("wasmtime._ffi")
+    library, ffi = wasmtime(), importlib.import_module("wasmtime._ffi")
 
-    class Shared(found.SharedMemory):  # type: ignore[misc, name-defined]
+    class Shared(library.SharedMemory):  # type: ignore[misc, name-defined]
         def _as_extern(self) -> Any:
             """wasmtime's own method returns a pointer to the pointer, which ctypes refuses."""
             union = ffi.wasmtime_extern_union(sharedmemory=self.ptr())
             return ffi.wasmtime_extern_t(ffi.WASMTIME_EXTERN_SHAREDMEMORY, union)
 
-    kind = found.MemoryType(found.Limits(pages, pages), shared=True)
+    kind = library.MemoryType(library.Limits(pages, pages), shared=True)
     return Shared(_engine(), kind)
 
 
@@ -297,7 +297,7 @@ class Team:
         self._front, self._members, self._instances = None, [], []
 
     def _open(self, code: bytes) -> None:
-        module = compiled(code)
+        module = compile_module(code)
         for number in range(self._threads):
             self._instances.append(
                 Instance(module, self._pages, number, self._threads, self._memory)
@@ -342,7 +342,7 @@ class Team:
         """Repeats until all have returned: they may wait at one barrier after the other."""
         self.is_broken = True
         code = bytes(wasmtime().wat2wasm(RELEASE))
-        instance = Instance(compiled(code), self._pages, memory=self._memory)
+        instance = Instance(compile_module(code), self._pages, memory=self._memory)
         while self._at_work:
             instance.call("release")
             time.sleep(PAUSE_SECONDS)

@@ -53,7 +53,7 @@ class WasmMachine:
         started = time.perf_counter()
         size = plan.twin.memory_bytes(threads.count)
         with wasm_errors(f"{size:,} bytes of linear memory"):
-            module = _shared(code, plan.twin, threads.count)
+            module = _share_memory(code, plan.twin, threads.count)
             self._team = Team(module, size // PAGE, threads.count)
         self.compile_ms = 1000 * (time.perf_counter() - started)
         self.buffers = _buffers(plan, plan.twin, self._team.data)
@@ -163,7 +163,7 @@ class WasmMachine:
             self._team.perform(job)
 
     def _call(self, entry: str, export: str) -> None:
-        """In the thread that performs a job."""
+        """Runs an export, in the thread that performs a job."""
         # The caller may have given up while another call ran.
         if has_insisted() or self._team.is_broken:
             text = f"Ctrl-C was pressed so often that `{export}` was not run any more"
@@ -219,7 +219,7 @@ def _again(error: WgccError) -> WgccError:
     return WgccError(error.code, error.message, error.field)
 
 
-def _shared(code: bytes, twin: Twin, threads: int) -> bytes:
+def _share_memory(code: bytes, twin: Twin, threads: int) -> bytes:
     """The module for this many threads: its memory is shared if there are several."""
     if threads == 1:
         return code
@@ -256,8 +256,8 @@ class Threads:
 
 
 def choose_threads(threads: int | None, plan: Plan, twin: Twin) -> Threads:
-    """As requested, by $WGCC_THREADS, or as many as are useful."""
-    given = _given(threads)
+    """The threads that the caller or $WGCC_THREADS requests, else as many as are useful."""
+    given = _requested_threads(threads)
     if given is not None:
         return Threads(given, frozenset(plan.entries))
     large = frozenset(name for name, entry in plan.entries.items() if _is_large(entry))
@@ -265,7 +265,7 @@ def choose_threads(threads: int | None, plan: Plan, twin: Twin) -> Threads:
     return Threads(count if twin.memory_bytes(count) <= 1 << 32 else 1, large)
 
 
-def _given(threads: int | None) -> int | None:
+def _requested_threads(threads: int | None) -> int | None:
     name, given = "threads", threads
     if threads is None:
         name, text = "WGCC_THREADS", os.environ.get("WGCC_THREADS", "")

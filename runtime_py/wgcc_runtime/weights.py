@@ -93,7 +93,7 @@ def load_weights(source: str | Path | bytes) -> tuple[dict[str, Array], Facts]:
         header, tensors = _read_large(Path(source), what)
     else:
         header = source if isinstance(source, bytes) else _read(source)
-        tensors = _arrays(_deserialized(header, what), what)
+        tensors = _arrays(_deserialize(header, what), what)
     facts = _facts(header, what)
     if "crc32" in facts and facts["crc32"] != _crc(tensors):
         raise WgccError("weights", f"{what} is damaged: its checksum is wrong", what)
@@ -148,12 +148,12 @@ def _entries(file: BufferedReader, header: bytes, what: str) -> Entries:
             yield name, {**spec, "data": data}
 
 
-def _deserialized(data: bytes, what: str) -> Entries:
+def _deserialize(data: bytes, what: str) -> Entries:
     try:
-        found: Entries = safetensors.deserialize(data)  # type: ignore[no-untyped-call]
+        entries: Entries = safetensors.deserialize(data)  # type: ignore[no-untyped-call]
     except (safetensors.SafetensorError, ValueError, TypeError) as error:
         raise _no_file(what, "it is a GGUF file" if data[:4] == b"GGUF" else error) from None
-    return found
+    return entries
 
 
 def _no_file(what: str, error: Exception | str) -> WgccError:
@@ -226,10 +226,10 @@ def _kinds(facts: Facts) -> list[Any]:
     return list(kinds.values()) if isinstance(kinds, dict) else [None]
 
 
-def _are_counts(found: Any) -> bool:
+def _are_counts(content: Any) -> bool:
     """Integers by name, none larger than a double represents exactly."""
-    return isinstance(found, dict) and all(
-        type(n) is int and 0 <= n <= MOST_STEPS for n in found.values()
+    return isinstance(content, dict) and all(
+        type(n) is int and 0 <= n <= MOST_STEPS for n in content.values()
     )
 
 
@@ -299,17 +299,17 @@ def with_averages(arrays: Mapping[str, Array], weights: str, path: Path | str) -
     if word != EMA:
         text = f'weights={weights!r}: there are "ema" and "NAME.ema", of the optimizer NAME'
         raise WgccError("name", text, str(weights))
-    found: dict[str, Array] = {}
+    averages: dict[str, Array] = {}
     for name, array in arrays.items():
         prefix, owner, what, parameter = [*name.split("/", 3), *[""] * 4][:4]
         if prefix != "opt" or what != EMA or (optimizer and owner != optimizer):
             continue
-        if parameter in found:
+        if parameter in averages:
             text = f"{path} has several averages of `{parameter}`"
             raise WgccError("name", f'{text}; choose one: weights="{owner}.ema"', parameter)
-        found[parameter] = array
-    if not found:
+        averages[parameter] = array
+    if not averages:
         whose = f" of `{optimizer}`" if optimizer else ""
         text = f"{path} has no averages{whose}: its optimizer needs the setting `ema`, and `save` "
         raise WgccError("weights", f"{text}must not leave the optimizer out", str(path))
-    return {**arrays, **found}
+    return {**arrays, **averages}

@@ -48,7 +48,7 @@ def write(
         return int(model.call(entry, **call(id_))[given].reshape(()))
 
     check_batch(call(ids[0]), spec)
-    return one_text(model, spelled(letters, ids, _following(step, ids, count)))
+    return one_text(model, spell(letters, ids, _following(step, ids, count)))
 
 
 def one_text(model: Model, pieces: Iterator[str]) -> Iterator[str]:
@@ -66,8 +66,8 @@ def _following(step: Callable[[int], int], ids: list[int], count: int) -> Iterat
 
 
 def prompt_ids(letters: Alphabet, prompt: str) -> list[int]:
-    """Without the tokens that end a text, because this one goes on. It may be empty if a token
-    begins each text."""
+    """The ids of a prompt, without tokens that end a text, because this one goes on. It may be
+    empty if a token begins each text."""
     ids = letters.encode(prompt, "before")
     if not ids:
         wrong = (
@@ -77,7 +77,7 @@ def prompt_ids(letters: Alphabet, prompt: str) -> list[int]:
     return ids
 
 
-def spelled(letters: Alphabet, prompt: list[int], ids: Iterable[int]) -> Iterator[str]:
+def spell(letters: Alphabet, prompt: list[int], ids: Iterable[int]) -> Iterator[str]:
     """The text of ids after a prompt, for each what is new; half a character waits."""
     stream = letters.stream(prompt)
     for id_ in ids:

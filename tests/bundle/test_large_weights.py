@@ -27,7 +27,7 @@ from wgcc.cli import main
 from wgcc.cli.progress import Loading
 from wgcc.compiler import compile_file
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.runner import _watched
+from wgcc_runtime.runner import _watched_regions
 from wgcc_runtime.weights import file_pieces
 
 MODEL = """
@@ -336,7 +336,9 @@ def test_commands_say_how_much_is_loaded(
 
 def test_the_planned_memory_has_what_a_guard_copies(drawn: Path) -> None:
     with wgcc_runtime.load(drawn, device=TWIN) as loaded:
-        copied = sum(size for _, _, size in _watched(loaded._machine, loaded.entry("train")))
+        copied = sum(
+            size for _, _, size in _watched_regions(loaded._machine, loaded.entry("train"))
+        )
         assert loaded.plan.memory["guard"] == copied > 1_800_000
 
 

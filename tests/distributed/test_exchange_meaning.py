@@ -12,7 +12,7 @@ import pytest
 
 import wgcc_runtime
 from building import TWIN, build
-from wgcc_runtime.distributed.agreement import Agreement, Wants, agreed
+from wgcc_runtime.distributed.agreement import Agreement, Wants, agreement_of
 from wgcc_runtime.distributed.averaging import mean
 from wgcc_runtime.distributed.worker import Worker
 from wgcc_runtime.model import Model
@@ -91,7 +91,7 @@ def step(workers: list[Worker]) -> Agreement:
     """As `MpiTeam` makes it."""
     position = workers[0].model.progress.position
     average = mean([w.gradients(position + rank) for rank, w in enumerate(workers)])
-    agreement = agreed([worker.apply(average, Wants()) for worker in workers])
+    agreement = agreement_of([worker.apply(average, Wants()) for worker in workers])
     for worker in workers:
         worker.finish(agreement, position + len(workers))
     return agreement

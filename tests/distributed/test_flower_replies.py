@@ -48,7 +48,7 @@ def request_of(bundle: Path, **more: Any) -> dict[str, Any]:
 
 def values_of(bundle: Path) -> dict[str, Any]:
     with wgcc_runtime.load(bundle, device="wasm", threads=1) as model:
-        tensors = federated.exchanged(model.plan)
+        tensors = federated.exchanged_tensors(model.plan)
         return {n: {**model.params(), **model.state()}[n] for n in tensors}
 
 
@@ -87,11 +87,13 @@ class Observed:
     def __init__(self) -> None:
         self.rounds: list[int] = []
 
-    def trained(self, number: int, arrays: Any, metrics: dict[str, float], failed: int) -> None:
+    def after_training(
+        self, number: int, arrays: Any, metrics: dict[str, float], failed: int
+    ) -> None:
         self.rounds.append(number)
         self.failed = failed
 
-    def evaluated(self, number: int, metrics: dict[str, float]) -> dict[str, float]:
+    def after_evaluation(self, number: int, metrics: dict[str, float]) -> dict[str, float]:
         self.rounds.append(-number)
         return metrics
 

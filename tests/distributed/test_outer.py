@@ -42,7 +42,7 @@ def test_its_momentum_is_in_the_checkpoint(tmp_path: Path) -> None:
         for steps in (1, 2):
             model.fit(data(), steps=1, every=1)
             outer.velocity = np.full(outer.velocity.size, steps, F32)
-            worker.save(path, True, outer.saved)
+            worker.save(path, True, outer.saved_velocity)
         assert (model.load(path).velocity == 2).all()
         # The previous file has the momentum of its own step.
         assert (model.load(previous(path)).velocity == 1).all()
@@ -50,7 +50,7 @@ def test_its_momentum_is_in_the_checkpoint(tmp_path: Path) -> None:
         with pytest.warns(WgccWarning, match="is damaged|is not a safetensors"):
             found = model.load(path, or_previous=True)
         assert model.steps_done == 1 and (found.velocity == 1).all()
-        worker.save(path, False, Outer(OuterSettings(), worker.parameters()).saved)
+        worker.save(path, False, Outer(OuterSettings(), worker.parameters()).saved_velocity)
         assert model.load(path).velocity is None
         with refused("weights", f"momentum has 1 numbers; the model has {outer.velocity.size}"):
             outer.resume(np.zeros(1, F32))

@@ -16,7 +16,7 @@ import wgcc_runtime
 from line_training import batches, everything
 from test_faults import MOST_CALLS, STEPS, check_files, failing, run
 from wgcc_runtime import WgccError, wasm_machine
-from wgcc_runtime.wasm_engine import Instance, compiled
+from wgcc_runtime.wasm_engine import Instance, compile_module
 
 REASONS = {
     "refused": lambda: wasmtime.WasmtimeError("injected"),
@@ -66,7 +66,7 @@ def test_faults_of_the_twin(
     plan = wgcc_runtime.load_plan(bundle)
     for number in range(1, MOST_CALLS):
         path = tmp_path / f"{number}.safetensors"
-        compiled.cache_clear()
+        compile_module.cache_clear()
         with failing(owner, name, number, REASONS[reason]) as calls:
             try:
                 run(bundle, path, "wasm", threads)

@@ -39,9 +39,9 @@ def data_of_arrays(arrays: dict[str, Array], source: Source, entry: EntryForm) -
             what = f"`{name}` ({port}) for the entry `{entry.name}`"
             text = f"{source.name} has no {what}; it has: {there}"
             raise WgccError("data", text, name)
-    found = {name: arrays[name] for name in entry.inputs}
-    rows = _row_count(found, source, entry)
-    return Data(found, None, rows, entry.rows, notes=source.notes)
+    inputs = {name: arrays[name] for name in entry.inputs}
+    rows = _row_count(inputs, source, entry)
+    return Data(inputs, None, rows, entry.rows, notes=source.notes)
 
 
 def _row_count(arrays: dict[str, Array], source: Source, entry: EntryForm) -> int:

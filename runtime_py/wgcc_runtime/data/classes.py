@@ -11,7 +11,7 @@ from wgcc_runtime.arrays import Array
 from wgcc_runtime.data.columns import NUMBERS, Column, Table
 from wgcc_runtime.data.form import Port
 from wgcc_runtime.data.known_classes import KnownClasses, new_names
-from wgcc_runtime.data.source import shown
+from wgcc_runtime.data.source import quote
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def read_classes(
         numbers = [_whole(table, column, row) for row in rows]
         if _stay(numbers, port, names):
             _note_ids(table, column, numbers, names)
-            return Classes(np.array(numbers, np.int64), _numbered(numbers, port, names))
+            return Classes(np.array(numbers, np.int64), _class_names(numbers, port, names))
         order = [str(number) for number in sorted(set(numbers))]
         cells = [str(number) for number in numbers]
     else:
@@ -61,8 +61,8 @@ def _is_allowed(number: int, port: Port) -> bool:
     return allowed is None or allowed.low <= number <= allowed.high or number == allowed.ignore
 
 
-def _numbered(numbers: list[int], port: Port, names: Sequence[str]) -> list[str] | None:
-    """Those that are known, then `0`, `1`, … up to the largest."""
+def _class_names(numbers: list[int], port: Port, names: Sequence[str]) -> list[str] | None:
+    """The names that are known, then `0`, `1`, … up to the largest number."""
     if not names and (port.allowed is None or port.allowed.low != 0):
         return None
     highest = max(max(numbers), 0) if port.class_count else -1
@@ -92,7 +92,7 @@ def _by_name(
 ) -> Classes:
     if refusal := known.refusal(new):
         at = next(at for at, cell in enumerate(cells) if cell in refusal.names)
-        subject = f"`{column.name}` is {shown(cells[at])}"
+        subject = f"`{column.name}` is {quote(cells[at])}"
         line = table.lines[rows[at]]
         raise table.source.refuse(
             refusal.problem, line, column.number, subject=subject, **refusal.values
@@ -110,7 +110,7 @@ def _whole(table: Table, column: Column, row: int) -> int:
     value = column.values[row]
     assert value is not None
     if value % 1:
-        cell, line = shown(column.cells[row]), table.lines[row]
+        cell, line = quote(column.cells[row]), table.lines[row]
         raise table.source.refuse("not-whole", line, column.number, column=column.name, cell=cell)
     return int(value)
 

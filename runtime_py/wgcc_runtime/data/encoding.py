@@ -27,7 +27,7 @@ def decode(data: bytes, source: Source) -> str:
 
 
 def _windows_letter(byte: int) -> str:
-    """As browsers read it: the five bytes that Windows-1252 leaves open are control characters."""
+    """The letter that browsers read: the five bytes open in Windows-1252 are control characters."""
     return bytes([byte]).decode("cp1252", errors="ignore") or chr(byte)
 
 

@@ -1,4 +1,4 @@
-"""What reading data needs to know of a model: the inputs and outputs of its entries."""
+"""The form of a model, as reading data needs it: the inputs and outputs of its entries."""
 
 from __future__ import annotations
 
@@ -99,15 +99,15 @@ def form_of(model: Any) -> ModelForm:
     if isinstance(model, ModelForm):
         return model
     if isinstance(model, Mapping):
-        entries = {name: _described(name, spec) for name, spec in model["entries"].items()}
+        entries = {name: _form_of_spec(name, spec) for name, spec in model["entries"].items()}
         classes = model.get("classes", {})
         return ModelForm(model.get("vocab", ""), entries, model.get("tokens"), classes)
     plan: Plan = model if isinstance(model, Plan) else model.plan
-    entries = {name: _planned(entry) for name, entry in plan.entries.items()}
+    entries = {name: _form_of_entry(entry) for name, entry in plan.entries.items()}
     return ModelForm(plan.vocab, entries, plan.tokens.open if plan.tokens else None)
 
 
-def _planned(entry: Entry) -> EntryForm:
+def _form_of_entry(entry: Entry) -> EntryForm:
     inputs = {
         name: Port(name, tensor.dtype, tensor.shape, entry.ranges.get(name))
         for name, tensor in entry.inputs.items()
@@ -123,7 +123,7 @@ def _planned(entry: Entry) -> EntryForm:
     return _form(entry.name, entry.training, inputs, outputs, rows.inputs, rows.dim, any_rows)
 
 
-def _described(name: str, spec: Mapping[str, Any]) -> EntryForm:
+def _form_of_spec(name: str, spec: Mapping[str, Any]) -> EntryForm:
     inputs = {key: _port(key, port) for key, port in spec["inputs"].items()}
     outputs = {key: _port(key, port) for key, port in spec["outputs"].items()}
     rows = spec["rows"]
@@ -139,8 +139,8 @@ def _described(name: str, spec: Mapping[str, Any]) -> EntryForm:
 
 
 def _port(name: str, spec: Mapping[str, Any]) -> Port:
-    found = spec.get("range")
-    allowed = Range(found["low"], found["high"], found.get("ignore")) if found else None
+    limits = spec.get("range")
+    allowed = Range(limits["low"], limits["high"], limits.get("ignore")) if limits else None
     return Port(name, spec["dtype"], tuple(spec["shape"]), allowed)
 
 

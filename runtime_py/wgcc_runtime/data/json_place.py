@@ -1,4 +1,4 @@
-"""Where JSON text is broken: the first character that cannot continue it.
+"""Finds where JSON text is broken: the first character that cannot continue it.
 
 Used after the ordinary parser refused a text; JavaScript's parsers report no place, or each their
 own.
@@ -16,7 +16,7 @@ _CLOSE = {"[": "]", "{": "}"}
 
 def broken_at(text: str) -> tuple[int, int]:
     """Line and column of the first token that does not fit."""
-    at = _Walk(text).broken()
+    at = _Walk(text).find_break()
     before = re.split(r"\r\n|\r|\n", text[:at])
     return len(before), len(before[-1]) + 1
 
@@ -28,7 +28,7 @@ class _Walk:
         self._text, self._at = text, 0
         self._open: list[str] = []
 
-    def broken(self) -> int:
+    def find_break(self) -> int:
         """The position; the length of the text if it ends too early."""
         expected = "value"
         while expected != "end":
@@ -41,8 +41,8 @@ class _Walk:
         return self._at
 
     def _skip(self) -> None:
-        found = _SPACE.match(self._text, self._at)
-        self._at = found.end() if found else self._at
+        space = _SPACE.match(self._text, self._at)
+        self._at = space.end() if space else self._at
 
     def _step(self, expected: str) -> str | None:
         """Takes one token; returns what may follow it, or None if it does not fit."""
@@ -51,25 +51,25 @@ class _Walk:
             return self._value(letter, expected == "value or ]")
         if expected in ("key", "key or }"):
             if expected == "key or }" and letter == "}":
-                return self._closed()
+                return self._close()
             return "colon" if self._take(_STRING) else None
         if expected == "colon":
             return self._letter(letter == ":", "value")
         inside = self._open[-1]
         if letter == _CLOSE[inside]:
-            return self._closed()
+            return self._close()
         return self._letter(letter == ",", "value" if inside == "[" else "key")
 
     def _value(self, letter: str, may_close: bool) -> str | None:
         if may_close and letter == "]":
-            return self._closed()
+            return self._close()
         if letter and letter in _CLOSE:
             self._open.append(letter)
             self._at += 1
             return "value or ]" if letter == "[" else "key or }"
         return self._after() if self._take(_STRING) or self._take(_PLAIN) else None
 
-    def _closed(self) -> str:
+    def _close(self) -> str:
         self._open.pop()
         self._at += 1
         return self._after()
@@ -84,7 +84,7 @@ class _Walk:
         return following
 
     def _take(self, pattern: re.Pattern[str]) -> bool:
-        found = pattern.match(self._text, self._at)
-        if found:
-            self._at = found.end()
-        return found is not None
+        match = pattern.match(self._text, self._at)
+        if match:
+            self._at = match.end()
+        return match is not None

@@ -100,14 +100,14 @@ def _cell(value: Any, row: int, column: int, source: Source) -> str:
 
 
 def _arrays(value: dict[str, list[Any]], source: Source) -> dict[str, Array]:
-    found = {}
+    arrays = {}
     for name, items in value.items():
         try:
             numbers = _numbers(items)
-            found[name] = np.array(numbers)
+            arrays[name] = np.array(numbers)
         except ValueError:
             raise source.refuse("json-array", input=name) from None
-    return found
+    return arrays
 
 
 def _numbers(value: Any) -> Any:

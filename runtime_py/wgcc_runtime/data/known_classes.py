@@ -41,9 +41,9 @@ class KnownClasses:
 
     def refusal(self, new: Sequence[str]) -> Refusal | None:
         """Why new names get no ids; None: all get one."""
-        alike = {_folded(name): name for name in self.names}
+        alike = {_fold(name): name for name in self.names}
         for name in new:
-            if near := alike.get(_folded(name)):
+            if near := alike.get(_fold(name)):
                 return Refusal({name}, "class-spelling", {"known": near})
         if len(new) <= self.free:
             return None
@@ -61,7 +61,7 @@ class KnownClasses:
 
 
 def known_in(names: Sequence[str], port: Port, is_training: bool) -> KnownClasses:
-    """What reading an input goes by."""
+    """The classes of an input that are known before its data is read."""
     most = port.row_size if port.is_float else port.class_count
     return KnownClasses(names, most, is_training)
 
@@ -81,7 +81,9 @@ def classes_of(
         return {}
     trained = [entry for entry in form.entries.values() if entry.training]
     ports = [entry.inputs[name] for entry in trained for name in entry.rows]
-    return {port.name: _numbered(port) for port in ports if port.takes_classes and port.class_count}
+    return {
+        port.name: _number_names(port) for port in ports if port.takes_classes and port.class_count
+    }
 
 
 def known_form(model: Any, preparation: Preparation | None, has_learned: bool) -> ModelForm:
@@ -91,7 +93,7 @@ def known_form(model: Any, preparation: Preparation | None, has_learned: bool) -
 
 
 def names_alone(preparation: Preparation | None) -> Preparation | None:
-    """What stays of a preparation when the model is trained with arrays as they are."""
+    """Keeps only the class names of a preparation: the model is trained with arrays as they are."""
     names = _stored_names(preparation) if preparation else {}
     if not preparation or not names:
         return None
@@ -100,7 +102,7 @@ def names_alone(preparation: Preparation | None) -> Preparation | None:
     return {**preparation, "inputs": inputs}
 
 
-def extended(preparation: Preparation, specs: Mapping[str, Any]) -> Preparation:
+def with_classes(preparation: Preparation, specs: Mapping[str, Any]) -> Preparation:
     """The preparation with the classes that were read."""
     inputs = dict(preparation["inputs"])
     for name, spec in specs.items():
@@ -111,7 +113,7 @@ def extended(preparation: Preparation, specs: Mapping[str, Any]) -> Preparation:
 
 def is_alike(name: str, names: Iterable[str]) -> bool:
     """Whether it is one of the names, but for case and blanks."""
-    return _folded(name) in {_folded(other) for other in names}
+    return _fold(name) in {_fold(other) for other in names}
 
 
 def new_names(names: Iterable[str], known: Sequence[str]) -> list[str]:
@@ -127,11 +129,11 @@ def _stored_names(preparation: Preparation) -> dict[str, list[str]]:
     }
 
 
-def _numbered(port: Port) -> list[str]:
+def _number_names(port: Port) -> list[str]:
     if port.dtype == "bool":
         return ["false", "true"]
     return [str(number) for number in range(port.class_count or 0)]
 
 
-def _folded(name: str) -> str:
+def _fold(name: str) -> str:
     return "".join(letter for letter in name.lower() if letter not in BLANKS)

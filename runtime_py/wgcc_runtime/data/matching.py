@@ -1,4 +1,4 @@
-"""Which columns of a table feed which input of an entry."""
+"""Decides which columns of a table feed which input of an entry."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from wgcc_runtime.data.columns import EMPTY, INDEX, NAMES, NUMBERS, Column, Table
 from wgcc_runtime.data.form import EntryForm, Port
 from wgcc_runtime.data.options import Options
-from wgcc_runtime.data.source import shown
+from wgcc_runtime.data.source import quote
 from wgcc_runtime.tables import table
 
 TARGET_NAMES = frozenset(table("data_words")["target"])
@@ -23,21 +23,21 @@ class Matching:
     target: str | None
     columns: dict[str, list[Column]] = field(default_factory=dict)
 
-    def used(self) -> list[Column]:
-        """In file order."""
-        found = {column.number: column for some in self.columns.values() for column in some}
-        return [found[number] for number in sorted(found)]
+    def used_columns(self) -> list[Column]:
+        """The columns that inputs use, in file order."""
+        by_number = {column.number: column for some in self.columns.values() for column in some}
+        return [by_number[number] for number in sorted(by_number)]
 
 
 def match_columns(table: Table, entry: EntryForm, target: str | None, options: Options) -> Matching:
-    """In this order: what the options say, names of inputs, the target, the rest."""
+    """Assigns columns by the options, then by names of inputs, the target, and the rest."""
     matcher = _Matcher(table, entry, target, options)
     matcher.by_options()
     matcher.by_name()
     matcher.by_target()
     matcher.the_rest()
     matcher.note_unused()
-    return matcher.found
+    return matcher.matching
 
 
 class _Matcher:
@@ -47,34 +47,34 @@ class _Matcher:
         self._table, self._entry, self._options = table, entry, options
         self._source = table.source
         self._left = [c for c in table.columns if c.kind not in (EMPTY, INDEX)]
-        self.found = Matching(target if target in entry.rows else None)
+        self.matching = Matching(target if target in entry.rows else None)
 
     def by_options(self) -> None:
-        target, columns = self.found.target, self._options.columns
+        target, columns = self.matching.target, self._options.columns
         if self._options.target is not None:
             if target is None:
                 raise self._source.refuse("no-target", entry=self._entry.name)
-            self._assign(target, [self._named(self._options.target)])
+            self._assign(target, [self._find_column(self._options.target)])
         if isinstance(columns, Mapping):
             for name, names in columns.items():
                 if name not in self._entry.rows:
                     inputs = {"input": name, "inputs": list(self._entry.rows)}
                     raise self._source.refuse("no-row-input", entry=self._entry.name, **inputs)
-                self._assign(name, [self._named(column) for column in names])
+                self._assign(name, [self._find_column(column) for column in names])
         elif columns is not None:
-            chosen = [self._named(column) for column in columns]
+            chosen = [self._find_column(column) for column in columns]
             self._assign(self._one_left([n for n in self._open() if n != target]), chosen)
 
     def by_name(self) -> None:
         for name in self._open():
             port = self._entry.inputs[name]
-            columns = self._called(name)
+            columns = self._columns_for(name)
             if columns and _fill(columns, port):
                 self._assign(name, columns)
 
     def by_target(self) -> None:
-        target = self.found.target
-        if target is None or target in self.found.columns or not self._left:
+        target = self.matching.target
+        if target is None or target in self.matching.columns or not self._left:
             return
         port = self._entry.inputs[target]
         called = {*TARGET_NAMES, target.lower()}
@@ -98,7 +98,9 @@ class _Matcher:
         self._check_numbers(name, columns)
         if not columns:
             raise self._source.refuse("no-columns-left", input=name, size=port.row_size)
-        raise self._source.refuse("columns-left", size=port.row_size, **_counted(name, columns))
+        raise self._source.refuse(
+            "columns-left", size=port.row_size, **_column_facts(name, columns)
+        )
 
     def note_unused(self) -> None:
         if self._left:
@@ -107,21 +109,23 @@ class _Matcher:
 
     def _open(self) -> list[str]:
         """Inputs that have no columns yet."""
-        return [name for name in self._entry.rows if name not in self.found.columns]
+        return [name for name in self._entry.rows if name not in self.matching.columns]
 
     def _assign(self, name: str, columns: list[Column]) -> None:
         self._refuse_twice(columns)
-        self.found.columns[name] = columns
+        self.matching.columns[name] = columns
         self._left = [column for column in self._left if column not in columns]
         port = self._entry.inputs[name]
         if _fill(columns, port):
             return
         self._check_numbers(name, columns)
-        raise self._source.refuse("column-count", size=port.row_size, **_counted(name, columns))
+        raise self._source.refuse(
+            "column-count", size=port.row_size, **_column_facts(name, columns)
+        )
 
     def _refuse_twice(self, columns: list[Column]) -> None:
         """A model that is given what it shall predict learns nothing."""
-        used = {column.number for column in self.found.used()}
+        used = {column.number for column in self.matching.used_columns()}
         for column in columns:
             if column.number in used:
                 raise self._source.refuse("column-twice", column=column.name)
@@ -133,12 +137,17 @@ class _Matcher:
         odd = next((column for column in columns if column.kind == NAMES), None)
         if odd is None or port.takes_classes:
             return
-        if len(columns) == 1 and name == self.found.target and port.is_float and port.row_size > 1:
+        if (
+            len(columns) == 1
+            and name == self.matching.target
+            and port.is_float
+            and port.row_size > 1
+        ):
             self._refuse_classes(odd, name, port.row_size)
         row = odd.first_name
         others = [column.name for column in columns if column.kind == NUMBERS]
-        values = {"column": odd.name, "cell": shown(odd.cells[row]), "input": name}
-        if name == self.found.target:
+        values = {"column": odd.name, "cell": quote(odd.cells[row]), "input": name}
+        if name == self.matching.target:
             raise self._source.refuse(
                 "names-in-target", self._table.lines[row], odd.number, **values
             )
@@ -163,7 +172,7 @@ class _Matcher:
         columns = self._left[-port.row_size :] if port.is_float else [last]
         return columns, "last column" if len(columns) == 1 else "last columns"
 
-    def _named(self, name: str) -> Column:
+    def _find_column(self, name: str) -> Column:
         for column in self._table.columns:
             if column.name == name:
                 if column.kind == EMPTY:
@@ -172,16 +181,16 @@ class _Matcher:
         known = [column.name for column in self._table.columns]
         raise self._source.refuse("no-column", column=name, columns=known)
 
-    def _called(self, name: str) -> list[Column]:
+    def _columns_for(self, name: str) -> list[Column]:
         """The column `x`, or `x0`, `x1`, … by their numbers (also x.0, x_0, x[0])."""
         exact = [column for column in self._left if column.name == name]
         if exact:
             return exact
         pattern = re.compile(rf"{re.escape(name)}(?:[._]?([0-9]+)|\[([0-9]+)\])")
         numbered = [
-            (int(found[1] or found[2]), column)
+            (int(match[1] or match[2]), column)
             for column in self._left
-            if (found := pattern.fullmatch(column.name))
+            if (match := pattern.fullmatch(column.name))
         ]
         return [column for _, column in sorted(numbered, key=lambda item: item[0])]
 
@@ -211,8 +220,8 @@ def is_one_hot(column: Column, port: Port) -> bool:
     return port.row_size > 1 and len(set(column.present())) == port.row_size
 
 
-def _counted(name: str, columns: list[Column]) -> dict[str, Any]:
-    """The columns for an input, as errors tell them."""
+def _column_facts(name: str, columns: list[Column]) -> dict[str, Any]:
+    """The facts about the columns for an input that errors name."""
     names = [column.name for column in columns]
     return {"input": name, "count": len(names), "columns": names}
 

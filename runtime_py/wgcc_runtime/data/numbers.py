@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wgcc_runtime.data.csv_records import Record
-from wgcc_runtime.data.source import Source, shown
+from wgcc_runtime.data.source import Source, quote
 from wgcc_runtime.tables import table
 
 MISSING = frozenset(table("data_words")["missing"])
@@ -36,12 +36,12 @@ class Parser:
         return value if -LARGEST <= value <= LARGEST else None
 
     def numbers(self, cells: Sequence[str]) -> Values:
-        """Of a column; one where all cells are numbers is read much faster."""
+        """The numbers of a column, which is read much faster if all of its cells are numbers."""
         text = "\n".join(cells)
         if self._column.fullmatch(text):
-            found = [*map(float, text.replace(self._mark, ".").split("\n"))]
-            if len(found) == len(cells) and min(found) >= -LARGEST and max(found) <= LARGEST:
-                return [*found]
+            floats = [*map(float, text.replace(self._mark, ".").split("\n"))]
+            if len(floats) == len(cells) and min(floats) >= -LARGEST and max(floats) <= LARGEST:
+                return [*floats]
         return [self.number(cell) for cell in cells]
 
 
@@ -50,11 +50,11 @@ POINT, COMMA = Parser("."), Parser(",")
 
 def are_numbers(cells: Sequence[str], values: Values) -> bool:
     """Whether at least 90 % of the cells that are not missing are numbers."""
-    found = len(values) - values.count(None)
-    if found == len(cells):
+    number_count = len(values) - values.count(None)
+    if number_count == len(cells):
         return bool(cells)
     present = sum(cell not in MISSING for cell in cells)
-    return present > 0 and 10 * found >= 9 * present
+    return present > 0 and 10 * number_count >= 9 * present
 
 
 def number_parser(
@@ -86,7 +86,7 @@ class _Marked:
 
 
 def _marked_columns(body: list[Record], mark: str, parser: Parser) -> list[_Marked]:
-    found = []
+    columns = []
     for column in range(len(body[0].cells)):
         cells = [record.cells[column] for record in body]
         if not any(mark in cell for cell in cells):
@@ -98,8 +98,8 @@ def _marked_columns(body: list[Record], mark: str, parser: Parser) -> list[_Mark
             if value is not None and mark in cell
         ]
         if marked and are_numbers(cells, values):
-            found.append(_Marked([cell for cell, _ in marked], marked[0][1], column + 1))
-    return found
+            columns.append(_Marked([cell for cell, _ in marked], marked[0][1], column + 1))
+    return columns
 
 
 def _refuse_doubt(commas: list[_Marked], points: list[_Marked], source: Source) -> None:
@@ -108,19 +108,19 @@ def _refuse_doubt(commas: list[_Marked], points: list[_Marked], source: Source) 
         point = points[0]
         raise source.refuse(
             "mixed-decimals",
-            comma=shown(comma.cells[0]),
+            comma=quote(comma.cells[0]),
             first=source.place(comma.line, comma.column),
-            point=shown(point.cells[0]),
+            point=quote(point.cells[0]),
             second=source.place(point.line, point.column),
         )
     _refuse_thousands(commas, source)
 
 
 def _refuse_thousands(columns: list[_Marked], source: Source) -> None:
-    """If all their marks may separate thousands."""
+    """Refuses columns whose marks may all separate thousands."""
     cells = [cell for column in columns for cell in column.cells]
     if cells and all(_THOUSANDS.fullmatch(cell) for cell in cells):
         point = cells[0].replace(",", ".")
         readings = {"whole": point.replace(".", ""), "fraction": point}
         place = columns[0].line, columns[0].column
-        raise source.refuse("thousands", *place, cell=shown(cells[0]), **readings)
+        raise source.refuse("thousands", *place, cell=quote(cells[0]), **readings)

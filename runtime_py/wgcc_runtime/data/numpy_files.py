@@ -42,7 +42,7 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
 
 
 def _array(stream: Any, size: int) -> Array:
-    """Of a stream that has `size` bytes."""
+    """Reads the array of a stream that has `size` bytes."""
     shape, is_fortran, kind = _header(stream)
     if kind.hasobject:
         raise ValueError("it holds Python objects, which are not read")

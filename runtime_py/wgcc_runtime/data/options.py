@@ -37,9 +37,9 @@ class Options:
                 known = " or ".join(repr(choice) for choice in allowed if choice is not None)
                 raise WgccError("data", f"`{name}` is {known}, not {value!r}", name)
 
-    def asked(self) -> set[str]:
+    def column_names(self) -> set[str]:
         """The columns that the options name."""
-        found = {self.target} if self.target is not None else set()
+        names = {self.target} if self.target is not None else set()
         if isinstance(self.columns, Mapping):
-            return found.union(*self.columns.values())
-        return found.union(self.columns or ())
+            return names.union(*self.columns.values())
+        return names.union(self.columns or ())

@@ -1,4 +1,4 @@
-"""Which picture files a source has, which class each belongs to, and their pixels."""
+"""Finds the picture files of a source, the class of each, and their pixels."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def _in_folder(folder: Path, source: Source) -> list[PictureFile]:
     inside = _visible(folder)
     folders = [path for path in inside if path.is_dir() and any(map(is_picture, _visible(path)))]
     if folders:
-        found = [(path, inner.name) for inner in folders for path in _visible(inner)]
+        candidates = [(path, inner.name) for inner in folders for path in _visible(inner)]
     else:
-        found = [(path, _label(path)) for path in inside if path.is_file()]
-    pictures = [PictureFile(path, label) for path, label in found if is_picture(path)]
-    others = len(found) - len(pictures)
+        candidates = [(path, _label(path)) for path in inside if path.is_file()]
+    pictures = [PictureFile(path, label) for path, label in candidates if is_picture(path)]
+    others = len(candidates) - len(pictures)
     if others:
         source.note("no-pictures", count=others)
     return pictures
@@ -65,8 +65,8 @@ def _visible(folder: Path) -> list[Path]:
 
 def _label(path: Path) -> str:
     """The letters that the file's name begins with."""
-    found = _LETTERS.match(path.name)
-    return found[0] if found else ""
+    letters = _LETTERS.match(path.name)
+    return letters[0] if letters else ""
 
 
 def read_pixels(path: Path) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 
 from wgcc_runtime.arrays import CALLER_TYPES, Array
 from wgcc_runtime.data.form import EntryForm, ModelForm, Port
-from wgcc_runtime.data.known_classes import KnownClasses, extended, known_in, new_names
+from wgcc_runtime.data.known_classes import KnownClasses, known_in, new_names, with_classes
 from wgcc_runtime.data.options import Options
 from wgcc_runtime.data.picture_files import PictureFile, find_pictures, read_pixels
 from wgcc_runtime.data.preparation import Data
@@ -42,9 +42,9 @@ def read_pictures(
         "target": labels[0].name if labels else None,
         "missing": options.missing,
     }
-    preparation = extended(options.preparation, specs) if options.preparation else new
-    found = {name: arrays[name] for name in entry.rows}
-    return Data({**found, **others}, preparation, len(files), entry.rows, source.notes)
+    preparation = with_classes(options.preparation, specs) if options.preparation else new
+    inputs = {name: arrays[name] for name in entry.rows}
+    return Data({**inputs, **others}, preparation, len(files), entry.rows, source.notes)
 
 
 def _inputs(entry: EntryForm, source: Source) -> tuple[list[tuple[Port, Layout]], list[Port]]:

@@ -1,4 +1,4 @@
-"""What was done to the data that a model was trained with, kept with the model.
+"""The preparation of the data that a model was trained with, which is kept with the model.
 
 It turns new rows into what the model takes, and its outputs into what people read. Sums are made in
 the order of rows, as in JavaScript.
@@ -31,7 +31,7 @@ def mean_of(values: Array) -> float:
 
 
 def deviation_of(values: Array, mean: float) -> float:
-    """Of the population; of equal values it is 0, whatever their mean was rounded to."""
+    """The deviation of the population; for equal values it is 0, however `mean` was rounded."""
     if values.min() == values.max():
         return 0.0
     return sqrt(total((values - mean) * (values - mean)) / len(values))
@@ -44,12 +44,12 @@ def needs_scaling(values: Array) -> bool:
     return abs(mean) > 3 or deviation > 3 or deviation < 0.1
 
 
-def scaled(values: Array, mean: Array, deviation: Array) -> Array:
-    """Rows of numbers in float64; a deviation of 0 counts as 1."""
+def scale(values: Array, mean: Array, deviation: Array) -> Array:
+    """Scales rows of numbers, in float64; a deviation of 0 counts as 1."""
     return (np.asarray(values, np.float64) - mean) / np.where(deviation == 0, 1.0, deviation)
 
 
-def unscaled(values: Array, mean: Array, deviation: Array) -> Array:
+def unscale(values: Array, mean: Array, deviation: Array) -> Array:
     return np.asarray(values, np.float64) * np.where(deviation == 0, 1.0, deviation) + mean
 
 
@@ -60,8 +60,8 @@ def scaled_anew(
     old = np.array([deviation or 1.0 for deviation in spec["deviation"]])
     columns = rows.reshape(len(rows), -1).astype(np.float64)
     shift = [mean_of(column) for column in columns.T]
-    found = [deviation_of(column, mean) for column, mean in zip(columns.T, shift, strict=True)]
-    mean, deviation = np.array(spec["mean"]) + old * shift, old * found
+    spread = [deviation_of(column, mean) for column, mean in zip(columns.T, shift, strict=True)]
+    mean, deviation = np.array(spec["mean"]) + old * shift, old * spread
     factor = old / np.where(deviation == 0, 1.0, deviation)
 
     def scaled_part(part: Array) -> Array:
@@ -86,14 +86,14 @@ def preparation_text(preparation: Preparation) -> str:
 
 def parse_preparation(text: str, what: str) -> Preparation:
     """The preparation that a file's metadata holds; `what` names the file in errors."""
-    found = parse_json(text.encode(), what, MAX_BYTES, "weights")
-    if isinstance(found, dict) and found.get("version") not in (None, VERSION):
-        version = found["version"]
+    content = parse_json(text.encode(), what, MAX_BYTES, "weights")
+    if isinstance(content, dict) and content.get("version") not in (None, VERSION):
+        version = content["version"]
         raise WgccError("version", f"{what} has a preparation of version {version!r}, not 1", what)
-    if not _is_preparation(found):
+    if not _is_preparation(content):
         raise WgccError("weights", f"{what} has a preparation this runtime does not know", what)
-    result: Preparation = found
-    return result
+    preparation: Preparation = content
+    return preparation
 
 
 def prepared_inputs(preparation: Preparation, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,12 +106,12 @@ def readable_outputs(
     preparation: Preparation, plan: Plan, entry: Entry, outputs: dict[str, Array]
 ) -> dict[str, Array]:
     """Outputs in the target's own units: the float output that stands for a scaled target."""
-    name = _predicted(preparation, plan, entry)
+    name = _predicted_output(preparation, plan, entry)
     if name is None:
         return outputs
     spec, values = preparation["inputs"][preparation["target"]], outputs[name]
     flat = values.reshape(-1, len(spec["mean"]))
-    rows = unscaled(flat, np.array(spec["mean"]), np.array(spec["deviation"]))
+    rows = unscale(flat, np.array(spec["mean"]), np.array(spec["deviation"]))
     return {**outputs, name: rows.astype(values.dtype).reshape(values.shape)}
 
 
@@ -142,13 +142,13 @@ def _scale(value: Any, spec: Mapping[str, Any] | None) -> Any:
     width = len(spec["mean"])
     if math.prod(array.shape[1:]) != width:
         return value
-    rows = scaled(
+    rows = scale(
         array.reshape(len(array), width), np.array(spec["mean"]), np.array(spec["deviation"])
     )
     return rows.reshape(array.shape).astype(np.float32)
 
 
-def _predicted(preparation: Preparation, plan: Plan, entry: Entry) -> str | None:
+def _predicted_output(preparation: Preparation, plan: Plan, entry: Entry) -> str | None:
     """The only float output of an entry with rows like those of the target, if that is scaled."""
     target = preparation["target"]
     if "mean" not in preparation["inputs"].get(target, {}):
@@ -166,13 +166,15 @@ def _predicted(preparation: Preparation, plan: Plan, entry: Entry) -> str | None
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _is_preparation(found: Any) -> bool:
-    if not isinstance(found, dict) or found.get("version") != VERSION:
+def _is_preparation(content: Any) -> bool:
+    if not isinstance(content, dict) or content.get("version") != VERSION:
         return False
-    inputs, target = found.get("inputs"), found.get("target")
+    inputs, target = content.get("inputs"), content.get("target")
     if not isinstance(inputs, dict) or not (target is None or isinstance(target, str)):
         return False
-    return found.get("missing", "drop") in ("drop", "mean") and all(map(_is_spec, inputs.values()))
+    return content.get("missing", "drop") in ("drop", "mean") and all(
+        map(_is_spec, inputs.values())
+    )
 
 
 def _is_spec(spec: Any) -> bool:
@@ -251,8 +253,8 @@ def _scaled_alone(train: Data, held: Data) -> tuple[Data, Data]:
     for name, spec in inputs.items():
         if "mean" in spec:
             inputs[name], *parts = scaled_anew(train.arrays[name], held.arrays[name], spec)
-            for part, found in zip(arrays, parts, strict=True):
-                part[name] = found
+            for part, array in zip(arrays, parts, strict=True):
+                part[name] = array
     preparation = {**train.preparation, "inputs": inputs}
     both = zip((train, held), arrays, strict=True)
     first, second = (replace(data, arrays=a, preparation=preparation) for data, a in both)

@@ -6,7 +6,7 @@ from wgcc_runtime.data.columns import EMPTY, NAMES, Column, Table
 from wgcc_runtime.data.form import EntryForm
 from wgcc_runtime.data.matching import Matching
 from wgcc_runtime.data.options import Options
-from wgcc_runtime.data.source import shown
+from wgcc_runtime.data.source import quote
 
 
 def find_prepared(table: Table, entry: EntryForm, options: Options) -> Matching:
@@ -14,15 +14,15 @@ def find_prepared(table: Table, entry: EntryForm, options: Options) -> Matching:
     preparation = options.preparation
     assert preparation is not None
     target = preparation["target"]
-    found = Matching(target if target in entry.rows else None)
+    matching = Matching(target if target in entry.rows else None)
     for name in entry.rows:
         spec = preparation["inputs"].get(name)
         if spec is None or "columns" not in spec:
             raise table.source.refuse("no-table", input=name)
-        found.columns[name] = _columns(table, entry, spec["columns"])
+        matching.columns[name] = _columns(table, entry, spec["columns"])
         if spec["kind"] == "columns":
-            _check_numbers(table, name, found.columns[name])
-    return found
+            _check_numbers(table, name, matching.columns[name])
+    return matching
 
 
 def _columns(table: Table, entry: EntryForm, names: list[str]) -> list[Column]:
@@ -39,6 +39,6 @@ def _check_numbers(table: Table, name: str, columns: list[Column]) -> None:
     for column in columns:
         if column.kind == NAMES:
             row = column.first_name
-            cell = shown(column.cells[row])
+            cell = quote(column.cells[row])
             values = {"column": column.name, "cell": cell, "input": name}
             raise table.source.refuse("names", table.lines[row], column.number, **values)

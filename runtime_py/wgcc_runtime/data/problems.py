@@ -20,8 +20,8 @@ _VALUE = re.compile(r"\{(\w+)(?::([^|}]*)\|([^}]*))?\}")
 
 
 def problems() -> Mapping[str, Mapping[str, str]]:
-    found: dict[str, dict[str, str]] = table("data_problems")
-    return found
+    templates: dict[str, dict[str, str]] = table("data_problems")
+    return templates
 
 
 class DataError(WgccError):
@@ -42,10 +42,10 @@ class DataError(WgccError):
 
 def worded(template: str, values: Mapping[str, Any]) -> str:
     def value(match: re.Match[str]) -> str:
-        found = values[match[1]]
+        argument = values[match[1]]
         if match[2] is not None:
-            return counted(found, match[2], match[3])
-        return listed(found) if isinstance(found, list | tuple) else str(found)
+            return quantity(argument, match[2], match[3])
+        return listed(argument) if isinstance(argument, list | tuple) else str(argument)
 
     chosen = _PART.sub(lambda match: match[2] if values.get(match[1]) else "", template)
     return _VALUE.sub(value, chosen)
@@ -53,10 +53,10 @@ def worded(template: str, values: Mapping[str, Any]) -> str:
 
 def listed(items: Iterable[str]) -> str:
     """`a, b, c`, cut after `MOST_ITEMS`."""
-    found: Sequence[str] = list(items)
-    more = ", …" if len(found) > MOST_ITEMS else ""
-    return ", ".join(found[:MOST_ITEMS]) + more
+    entries: Sequence[str] = list(items)
+    more = ", …" if len(entries) > MOST_ITEMS else ""
+    return ", ".join(entries[:MOST_ITEMS]) + more
 
 
-def counted(count: int, one: str, many: str) -> str:
+def quantity(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"

@@ -18,7 +18,7 @@ from wgcc_runtime.data.options import Options
 from wgcc_runtime.data.picture_files import is_picture
 from wgcc_runtime.data.pictures import read_pictures
 from wgcc_runtime.data.preparation import Data, Preparation, is_only_names
-from wgcc_runtime.data.problems import counted
+from wgcc_runtime.data.problems import quantity
 from wgcc_runtime.data.source import Source
 from wgcc_runtime.data.tables import read_table
 from wgcc_runtime.data.text_windows import read_text, reads_text
@@ -75,7 +75,7 @@ def read_data(
         return read_table(records, place, form, form.entry(entry), options, header=True)
     if not isinstance(source, str | Path):
         places = [Path(place) for place in source]
-        name = counted(len(places), "picture", "pictures")
+        name = quantity(len(places), "picture", "pictures")
         return read_pictures(places, Source(name), form, form.entry(entry), options)
     return _read(Path(source), Source(str(source)), form, form.entry(entry), options)
 
@@ -89,10 +89,10 @@ def _read(path: Path, source: Source, form: ModelForm, entry: EntryForm, options
     text = decode(_bytes(path, source), source)
     if suffix not in TABLES and reads_text(form, entry):
         return read_text(text, source, form, entry, options)
-    found = TABLES.get(suffix, read_delimited)(text, source)
-    if isinstance(found, JsonTable):
-        return read_table(found.table, source, form, entry, options, found.header)
-    return array_files.data_of_arrays(found, source, entry)
+    content = TABLES.get(suffix, read_delimited)(text, source)
+    if isinstance(content, JsonTable):
+        return read_table(content.table, source, form, entry, options, content.header)
+    return array_files.data_of_arrays(content, source, entry)
 
 
 def _bytes(path: Path, source: Source) -> bytes:

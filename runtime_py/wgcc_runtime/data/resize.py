@@ -38,7 +38,7 @@ def layout_of(port: Port) -> Layout | None:
 
 def picture_row(pixels: Array, layout: Layout, scale: float) -> Array:
     """One row in float64, from height x width x RGBA of 0 to 255."""
-    small = _averaged(_on_white(pixels), layout.height, layout.width)
+    small = _average(_on_white(pixels), layout.height, layout.width)
     if layout.channels == 1:
         grey = 0.299 * small[..., 0] + 0.587 * small[..., 1] + 0.114 * small[..., 2]
         small = grey[..., None]
@@ -56,7 +56,7 @@ def _on_white(pixels: Array) -> Array:
     return (pixels[..., :3] * alpha + WHITE * (WHITE - alpha)) / WHITE
 
 
-def _averaged(pixels: Array, height: int, width: int) -> Array:
+def _average(pixels: Array, height: int, width: int) -> Array:
     """The middle part with the wanted proportions, by the average over each new pixel's area."""
     rows, columns = pixels.shape[:2]
     tall, wide = float(rows), float(columns)
@@ -70,7 +70,7 @@ def _averaged(pixels: Array, height: int, width: int) -> Array:
 
 def _average_rows(values: Array, start: float, step: float, count: int) -> Array:
     """New row i is the average over old rows from start + i * step to start + (i + 1) * step."""
-    found = np.zeros((count, *values.shape[1:]))
+    averages = np.zeros((count, *values.shape[1:]))
     for row in range(count):
         low, high = start + row * step, start + (row + 1) * step
         # Rounding must not lead beyond the picture.
@@ -78,5 +78,5 @@ def _average_rows(values: Array, start: float, step: float, count: int) -> Array
             overlap = min(high, old + 1) - max(low, old)
             if overlap <= 0:
                 break
-            found[row] += overlap / step * values[old]
-    return found
+            averages[row] += overlap / step * values[old]
+    return averages

@@ -9,7 +9,7 @@ import numpy as np
 
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.data.form import EntryForm
-from wgcc_runtime.data.problems import counted
+from wgcc_runtime.data.problems import quantity
 from wgcc_runtime.data.source import Source
 
 
@@ -23,7 +23,7 @@ def check_rows(
     """`may_repeat`: whether `fit` repeats rows where there are fewer than a batch."""
     if not rows:
         reasons = [
-            f"{counted(found['count'], 'has', 'have')} {found['reason']}" for found in dropped
+            f"{quantity(group['count'], 'has', 'have')} {group['reason']}" for group in dropped
         ]
         raise source.refuse("no-row-left", reasons=reasons) if reasons else source.refuse("no-rows")
     if rows >= entry.batch or entry.any_rows:
@@ -37,14 +37,14 @@ def check_rows(
 
 def other_inputs(entry: EntryForm, values: Mapping[str, Any], source: Source) -> dict[str, Array]:
     """Arrays for the inputs that a table has no columns for."""
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for name in values:
         if name not in entry.inputs:
             raise source.refuse("no-input", entry=entry.name, input=name)
     for name, port in entry.inputs.items():
         if name in values:
-            found[name] = np.asarray(values[name], np.float32 if port.is_float else np.int32)
+            arrays[name] = np.asarray(values[name], np.float32 if port.is_float else np.int32)
         elif name not in entry.rows:
             what = "a single number" if not port.shape else str(port)
             raise source.refuse("no-value", input=name, type=what)
-    return found
+    return arrays

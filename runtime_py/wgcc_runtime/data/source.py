@@ -1,4 +1,4 @@
-"""Where in a file something is, and how messages about it are written."""
+"""The file that data comes from, and the messages that name a place in it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Source:
         return f"{self.unit} {line}" + ("" if column is None else f", column {column}")
 
 
-def shown(cell: str) -> str:
+def quote(cell: str) -> str:
     """A cell in single quotes, cut if it is long, on one line."""
     text = cell if len(cell) <= LONGEST_CELL else cell[:LONGEST_CELL] + "…"
     escapes = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}

@@ -12,7 +12,7 @@ from wgcc_runtime.data.classes import read_classes
 from wgcc_runtime.data.columns import NUMBERS, Column, Table, make_table
 from wgcc_runtime.data.csv_records import Delimited
 from wgcc_runtime.data.form import EntryForm, ModelForm, Port
-from wgcc_runtime.data.known_classes import KnownClasses, extended, known_in
+from wgcc_runtime.data.known_classes import KnownClasses, known_in, with_classes
 from wgcc_runtime.data.matching import Matching, is_one_hot, match_columns
 from wgcc_runtime.data.numbers import number_parser
 from wgcc_runtime.data.options import Options
@@ -22,11 +22,11 @@ from wgcc_runtime.data.preparation import (
     deviation_of,
     mean_of,
     needs_scaling,
-    scaled,
+    scale,
 )
 from wgcc_runtime.data.prepared_columns import find_prepared
 from wgcc_runtime.data.rows_left import check_rows, other_inputs
-from wgcc_runtime.data.source import Source, shown
+from wgcc_runtime.data.source import Source, quote
 
 COLUMNS, CLASSES, ONE_HOT = "columns", "classes", "one hot"
 
@@ -42,8 +42,8 @@ def read_table(
     """Reads records for an entry. `header`: whether the first record is one, if that is known."""
     others = other_inputs(entry, options.values, source)
     parse = number_parser(delimited.records, delimited.delimiter, options.decimal, source)
-    asked = {*options.asked(), *entry.inputs, *_prepared_names(options)}
-    table = make_table(delimited.records, parse, source, asked, header)
+    wanted = {*options.column_names(), *entry.inputs, *_prepared_names(options)}
+    table = make_table(delimited.records, parse, source, wanted, header)
     if options.preparation:
         matching = find_prepared(table, entry, options)
     else:
@@ -87,14 +87,14 @@ class _Reading:
             with_rows=tuple(arrays),
             notes=self._source.notes,
             dropped=dropped,
-            columns=self._described(),
+            columns=self._describe_columns(),
             needs_scaling=[c.name for c in sorted(self._needs, key=lambda c: c.number)],
             own_scaling=self._options.scale and not self._options.preparation,
         )
 
     def _preparation(self, specs: dict[str, dict[str, Any]]) -> Preparation:
         if self._options.preparation:
-            return extended(self._options.preparation, specs)
+            return with_classes(self._options.preparation, specs)
         return {
             "version": 1,
             "inputs": specs,
@@ -103,7 +103,7 @@ class _Reading:
         }
 
     def _kind(self, name: str) -> str:
-        known = self._known(name)
+        known = self._known_spec(name)
         if known is not None:
             return str(known["kind"])
         port, columns = self._entry.inputs[name], self._matching.columns[name]
@@ -111,30 +111,30 @@ class _Reading:
             return CLASSES
         return ONE_HOT if len(columns) == 1 and is_one_hot(columns[0], port) else COLUMNS
 
-    def _known(self, name: str) -> dict[str, Any] | None:
-        """What the preparation that was given says of an input."""
+    def _known_spec(self, name: str) -> dict[str, Any] | None:
+        """The spec of an input in the preparation that was given, if there is one."""
         if not self._options.preparation:
             return None
         spec: dict[str, Any] | None = self._options.preparation["inputs"].get(name)
         return spec
 
     def _known_classes(self, name: str) -> KnownClasses | None:
-        """Those of the preparation that was given, else those that the model knows."""
-        names = (self._known(name) or {}).get("classes", self._classes.get(name))
+        """The classes of the preparation that was given, else those that the model knows."""
+        names = (self._known_spec(name) or {}).get("classes", self._classes.get(name))
         return names and known_in(names, self._entry.inputs[name], self._entry.training)
 
     def _refuse_odd_cells(self) -> None:
-        used = [column for column in self._matching.used() if column.kind == NUMBERS]
+        used = [column for column in self._matching.used_columns() if column.kind == NUMBERS]
         odd = [column for column in used if column.first_name >= 0]
         if odd:
             column = min(odd, key=lambda column: (column.first_name, column.number))
-            cell = shown(column.cells[column.first_name])
+            cell = quote(column.cells[column.first_name])
             place = self._table.lines[column.first_name], column.number
             raise self._source.refuse("odd-cell", *place, column=column.name, cell=cell)
 
     def _kept_rows(self) -> tuple[list[int], list[dict[str, Any]]]:
-        filled = self._filled()
-        needed = [c for c in self._matching.used() if c.number not in filled and c.missing]
+        filled = self._filled_columns()
+        needed = [c for c in self._matching.used_columns() if c.number not in filled and c.missing]
         rows: list[int] = []
         dropped: dict[str, dict[str, Any]] = {}
         for row, line in enumerate(self._table.lines):
@@ -143,11 +143,11 @@ class _Reading:
                 rows.append(row)
                 continue
             reason = f"no value in `{missing.name}`"
-            found = dropped.setdefault(reason, {"reason": reason, "count": 0, "first": line})
-            found["count"] += 1
+            group = dropped.setdefault(reason, {"reason": reason, "count": 0, "first": line})
+            group["count"] += 1
         return rows, list(dropped.values())
 
-    def _filled(self) -> set[int]:
+    def _filled_columns(self) -> set[int]:
         """Numbers of the columns whose missing cells become the mean."""
         if self._options.missing != "mean":
             return set()
@@ -181,19 +181,19 @@ class _Reading:
             whole = [read_classes(self._table, c, rows, _plain(port), None).ids for c in columns]
             return {}, _integers(np.stack(whole, axis=1), port)
         values = np.stack([self._filled_column(column, rows) for column in columns], axis=1)
-        known = self._known(name)
+        known = self._known_spec(name)
         if known is not None:
             # Entries that do not train get raw numbers: calling them scales.
             if not self._entry.training or "mean" not in known:
                 return {}, values if not self._entry.training else _floats(values, port)
             means, deviations = np.array(known["mean"]), np.array(known["deviation"])
-            return {}, _floats(scaled(values, means, deviations), port)
+            return {}, _floats(scale(values, means, deviations), port)
         self._needs += [c for c, v in zip(columns, values.T, strict=True) if needs_scaling(v)]
         if not self._options.scale:
             return {}, _floats(values, port)
         mean = [mean_of(column) for column in values.T]
         deviation = [deviation_of(v, m) for v, m in zip(values.T, mean, strict=True)]
-        numbers = scaled(values, np.array(mean), np.array(deviation))
+        numbers = scale(values, np.array(mean), np.array(deviation))
         return {"mean": mean, "deviation": deviation}, _floats(numbers, port)
 
     def _filled_column(self, column: Column, rows: Sequence[int]) -> Array:
@@ -208,7 +208,7 @@ class _Reading:
         self._source.note("cells-filled", count=missing, column=column.name)
         return np.array([mean if value is None else value for value in values])
 
-    def _described(self) -> list[dict[str, Any]]:
+    def _describe_columns(self) -> list[dict[str, Any]]:
         inputs = {c.number: name for name, some in self._matching.columns.items() for c in some}
         return [
             {"name": c.name, "kind": c.kind, "input": inputs.get(c.number)}
@@ -217,7 +217,7 @@ class _Reading:
 
 
 def _plain(port: Port) -> Port:
-    """As whole numbers, whatever their range: `fit` checks that."""
+    """The port without its range, which `fit` checks."""
     return Port(port.name, port.dtype, port.shape)
 
 

@@ -13,7 +13,7 @@ from wgcc_runtime.data.form import EntryForm, ModelForm
 from wgcc_runtime.data.options import Options
 from wgcc_runtime.data.preparation import Data
 from wgcc_runtime.data.rows_left import check_rows, other_inputs
-from wgcc_runtime.data.source import Source, shown
+from wgcc_runtime.data.source import Source, quote
 
 if TYPE_CHECKING:
     from wgcc_runtime.tokens.tokens import Tokens
@@ -50,10 +50,10 @@ def read_text(
         "missing": options.missing,
     }
     # As the model stores them: ids of less than 256 characters take a byte each.
-    found: dict[str, Array] = {
+    inputs: dict[str, Array] = {
         n: a.astype(CALLER_TYPES[entry.inputs[n].dtype]) for n, a in arrays.items()
     }
-    return Data({**found, **others}, preparation, len(windows), entry.rows, source.notes)
+    return Data({**inputs, **others}, preparation, len(windows), entry.rows, source.notes)
 
 
 def _token_ids(text: str, tokens: Callable[[], Tokens]) -> Array:
@@ -67,7 +67,7 @@ def _ids(text: str, form: ModelForm, source: Source, options: Options) -> Array:
     if unknown and options.unknown != "drop":
         before = text[: unknown[0]].split("\n")
         place = len(before), len(before[-1]) + 1
-        cell = shown(text[unknown[0]])
+        cell = quote(text[unknown[0]])
         raise source.refuse("unknown-character", *place, cell=cell, count=len(unknown))
     if unknown:
         source.note("letters-unknown", count=len(unknown))

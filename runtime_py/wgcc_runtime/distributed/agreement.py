@@ -1,4 +1,4 @@
-"""What workers say after a step, and what follows from it for all of them."""
+"""Workers report after a step, and all of them draw the same conclusions from the reports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOST_DEVICE = "device-lost"
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """What a worker asks for after the next step; of `save` and `lines`, those of rank 0 count."""
+    """The requests of a worker after the next step; only `save` and `lines` of rank 0 count."""
 
     stop: bool = False
     save: bool = False
@@ -50,7 +50,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a step, or a round of `steps`, gave on one worker. `rows` it computed are its weight."""
+    """The outcome of a step, or a round of `steps`, on one worker. Its `rows` are its weight."""
 
     rank: int
     adapter: str
@@ -78,11 +78,11 @@ class OutcomeNumbers:
         fixed = (0, wants.stop, wants.save, wants.lines, outcome.rows)
         return np.concatenate([(*fixed, *values), outcome.state], dtype=np.float64)
 
-    def read(self, found: Array) -> list[Outcome] | None:
-        """`found` has a row for each rank. None if one of them failed."""
-        if found[:, 0].any():
+    def read(self, rows: Array) -> list[Outcome] | None:
+        """`rows` has a row for each rank. None if one of them failed."""
+        if rows[:, 0].any():
             return None
-        return [self._outcome(rank, row) for rank, row in enumerate(found)]
+        return [self._outcome(rank, row) for rank, row in enumerate(rows)]
 
     def _outcome(self, rank: int, row: Array) -> Outcome:
         state_at = self.FIXED + len(self._outputs)
@@ -106,7 +106,7 @@ class Agreement:
     lines: bool = False
 
 
-def agreed(outcomes: Sequence[Outcome]) -> Agreement:
+def agreement_of(outcomes: Sequence[Outcome]) -> Agreement:
     """`outcomes` in the order of ranks. A step that failed on one worker has failed on all."""
     failed = [outcome for outcome in outcomes if outcome.failure]
     stop = any(outcome.wants.stop for outcome in outcomes)
@@ -123,7 +123,7 @@ def agreed(outcomes: Sequence[Outcome]) -> Agreement:
 
 
 def _error(failed: Sequence[Outcome]) -> WgccError:
-    """That of the worker that caused it."""
+    """The error of the worker that caused the failure."""
     own = [outcome for outcome in failed if outcome.failure and outcome.failure.own]
     first = (own or failed)[0]
     assert first.failure is not None

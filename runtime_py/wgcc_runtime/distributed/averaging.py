@@ -12,7 +12,7 @@ from wgcc_runtime.arrays import Array
 def mean(parts: Sequence[Array], weights: Sequence[float] | None = None) -> Array:
     """The mean of f32 arrays of equal shape, in f32; weighted means are computed in f64."""
     if weights is not None and len(set(weights)) > 1:
-        return _weighted(parts, weights)
+        return _weighted_mean(parts, weights)
     total = np.array(parts[0], np.float32)
     for part in parts[1:]:
         total += part
@@ -21,7 +21,7 @@ def mean(parts: Sequence[Array], weights: Sequence[float] | None = None) -> Arra
     return total
 
 
-def _weighted(parts: Sequence[Array], weights: Sequence[float]) -> Array:
+def _weighted_mean(parts: Sequence[Array], weights: Sequence[float]) -> Array:
     total = np.zeros(parts[0].shape, np.float64)
     for part, weight in zip(parts, weights, strict=True):
         if weight:
@@ -30,5 +30,5 @@ def _weighted(parts: Sequence[Array], weights: Sequence[float]) -> Array:
 
 
 def cuts(length: int, parts: int) -> list[int]:
-    """Where to cut an array so that each worker adds up about as much: `parts + 1` positions."""
+    """The `parts + 1` positions that cut an array into parts of about the same length."""
     return [length * i // parts for i in range(parts + 1)]

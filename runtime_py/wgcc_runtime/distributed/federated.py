@@ -33,7 +33,7 @@ SEEDS = 1 << 32
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What a server asks of its clients; `mu` is the factor of FedProx's proximal term."""
+    """A server's request to its clients; `mu` is the factor of FedProx's proximal term."""
 
     bundle: str
     version: str
@@ -61,15 +61,15 @@ class Round:
             )
 
 
-def exchanged(plan: Plan) -> dict[str, Tensor]:
+def exchanged_tensors(plan: Plan) -> dict[str, Tensor]:
     """The tensors that clients and server send each other."""
-    found = plan.persistent().items()
-    return {name: t for name, t in found if t.is_float and not is_optimizer_state(name)}
+    tensors = plan.persistent().items()
+    return {name: t for name, t in tensors if t.is_float and not is_optimizer_state(name)}
 
 
 def checked_arrays(plan: Plan, arrays: Mapping[str, Array], sender: str) -> Arrays:
     """All that is exchanged, finite and in the right shapes, and nothing else."""
-    wanted = exchanged(plan)
+    wanted = exchanged_tensors(plan)
     for name in [*wanted, *arrays]:
         if name not in arrays:
             raise WgccError("weights", f"{sender} has not sent `{name}`", name)
@@ -80,11 +80,11 @@ def checked_arrays(plan: Plan, arrays: Mapping[str, Array], sender: str) -> Arra
             text = f"of shape {list(arrays[name].shape)}; the model has {list(shape)}"
             raise WgccError("weights", f"{sender} has sent `{name}` {text}", name)
     with np.errstate(over="ignore"):
-        found = {name: np.asarray(arrays[name], np.float32) for name in wanted}
-    for name, array in found.items():
+        floats = {name: np.asarray(arrays[name], np.float32) for name in wanted}
+    for name, array in floats.items():
         if not np.isfinite(array).all():
             raise WgccError("nan", f"{sender} has sent a NaN or an infinity in `{name}`", name)
-    return found
+    return floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +96,10 @@ class Update:
     metrics: dict[str, float]
 
     def digest(self) -> bytes:
-        found = hashlib.sha256(str(self.rows).encode())
+        hasher = hashlib.sha256(str(self.rows).encode())
         for name, array in self.arrays.items():
-            found.update(f" {name} ".encode() + array.tobytes())
-        return found.digest()
+            hasher.update(f" {name} ".encode() + array.tobytes())
+        return hasher.digest()
 
 
 def average(updates: Sequence[Update]) -> Arrays:
@@ -119,9 +119,9 @@ def average(updates: Sequence[Update]) -> Arrays:
     return result
 
 
-def average_metrics(found: Sequence[tuple[int, Mapping[str, float]]]) -> dict[str, float]:
+def average_metrics(evaluations: Sequence[tuple[int, Mapping[str, float]]]) -> dict[str, float]:
     """The mean of those that all clients with rows have, weighted by rows."""
-    counted = [(rows, metrics) for rows, metrics in found if rows]
+    counted = [(rows, metrics) for rows, metrics in evaluations if rows]
     total = sum(rows for rows, _ in counted)
     names = [n for n in counted[0][1] if all(n in m for _, m in counted)] if counted else []
     return {
@@ -191,7 +191,7 @@ def _values(model: Model) -> Arrays:
 
 
 def _tensors(model: Model) -> list[Tensor]:
-    return list(exchanged(model.plan).values())
+    return list(exchanged_tensors(model.plan).values())
 
 
 def _proximal_steps(
@@ -216,20 +216,20 @@ def _proximal_steps(
 
 
 def gradient_places(plan: Plan, entry: Entry) -> dict[str, int]:
-    """Where the gradient of each parameter is in the flat gradients of an entry.
+    """The position of the gradient of each parameter in the flat gradients of an entry.
 
     Arenas have the same form: a gradient has its parameter's offset, in the buffer of gradients.
     """
-    found, at = {}, 0
+    places, at = {}, 0
     parameters = [t for t in plan.tensors.values() if t.role == "param" and t.trainable]
     for _, offset, size in exchange_of(entry).gradients:
         for tensor in parameters:
             inside = offset <= tensor.offset and tensor.offset + tensor.bytes <= offset + size
             if inside and tensor.name in entry.writes:
-                found[tensor.name] = at + (tensor.offset - offset) // WORD
+                places[tensor.name] = at + (tensor.offset - offset) // WORD
         at += size // WORD
     for tensor in parameters:
-        if tensor.name in entry.writes and tensor.name not in found:
+        if tensor.name in entry.writes and tensor.name not in places:
             text = f"the gradient of `{tensor.name}` is not among those of `{entry.name}`"
             raise WgccError("exchange", text, tensor.name)
-    return found
+    return places

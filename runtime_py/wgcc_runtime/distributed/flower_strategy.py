@@ -31,14 +31,14 @@ T = TypeVar("T")
 class Observer(Protocol):
     """Is called after the training of each round, and after its evaluation by clients.
 
-    `failed`: how many clients were left out. `evaluated` returns all results of the evaluation.
+    `failed`: how many clients were left out. `after_evaluation` returns all results.
     """
 
-    def trained(
+    def after_training(
         self, number: int, arrays: Arrays, metrics: dict[str, float], failed: int
     ) -> None: ...
 
-    def evaluated(self, number: int, metrics: dict[str, float]) -> dict[str, float]: ...
+    def after_evaluation(self, number: int, metrics: dict[str, float]) -> dict[str, float]: ...
 
 
 def record_of(arrays: Arrays) -> Any:
@@ -50,7 +50,7 @@ def received_arrays(record: Any) -> Arrays:
 
 
 class Averaging(FedProx):
-    """With a `proximal_mu` of 0, which is FedAvg, clients train on their loss alone.
+    """FedProx; a `proximal_mu` of 0 makes it FedAvg, where clients train on their loss alone.
 
     A client that fails, or whose reply cannot be used, is left out of the round; if all fail, the
     training ends.
@@ -63,30 +63,32 @@ class Averaging(FedProx):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Any]
     ) -> tuple[Any | None, Any | None]:
-        updates, reasons = _taken(replies, f"round {server_round}", partial(_update, self._plan))
+        updates, reasons = _read_replies(
+            replies, f"round {server_round}", partial(_update, self._plan)
+        )
         if not updates:
             first = reasons[0] if reasons else WgccError("flower", "no client has replied")
             raise WgccError(first.code, f"round {server_round}: {first.message}")
         arrays = average(updates)
         metrics = average_metrics([(update.rows, update.metrics) for update in updates])
-        self._observer.trained(server_round, arrays, metrics, len(reasons))
+        self._observer.after_training(server_round, arrays, metrics, len(reasons))
         return record_of(arrays), MetricRecord(dict(metrics))
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Any]) -> Any | None:
-        found, _ = _taken(replies, f"round {server_round}: evaluation", _evaluation)
-        metrics = self._observer.evaluated(server_round, average_metrics(found))
+        evaluations, _ = _read_replies(replies, f"round {server_round}: evaluation", _evaluation)
+        metrics = self._observer.after_evaluation(server_round, average_metrics(evaluations))
         return MetricRecord(dict(metrics)) if metrics else None
 
 
-def _taken(
+def _read_replies(
     replies: Iterable[Any], where: str, read: Callable[[Any, str], T]
 ) -> tuple[list[T], list[WgccError]]:
-    """What can be used of the replies, and why others cannot: each a line of the server's log."""
-    found, reasons = [], []
+    """The replies that can be used, and the errors of the others, which the server logs."""
+    usable, reasons = [], []
     for reply in replies:
         sender = f"client {reply.metadata.src_node_id}"
         try:
-            found.append(read(reply, sender))
+            usable.append(read(reply, sender))
         except WgccError as error:
             reasons.append(error)
         except Exception as error:
@@ -96,7 +98,7 @@ def _taken(
         else:
             continue
         log(WARNING, "%s: %s", where, reasons[-1])
-    return found, reasons
+    return usable, reasons
 
 
 def _update(plan: Plan, reply: Any, sender: str) -> Update:
@@ -123,12 +125,12 @@ def _check_error(reply: Any, sender: str) -> None:
 
 def _metrics(reply: Any, sender: str) -> tuple[int, dict[str, float]]:
     (record,) = reply.content.metric_records.values()
-    found = dict(record)
-    rows = found.pop(ROWS, None)
+    metrics = dict(record)
+    rows = metrics.pop(ROWS, None)
     if not isinstance(rows, int) or not 0 <= rows <= MOST_ROWS:
         text = f"{sender} has sent {rows!r} as `{ROWS}`, not a number of rows"
         raise WgccError("data", text, ROWS)
-    numbers = {str(name): float(value) for name, value in found.items()}
+    numbers = {str(name): float(value) for name, value in metrics.items()}
     for name, value in numbers.items():
         if not math.isfinite(value):
             raise WgccError("nan", f"{sender} has sent {value} as `{name}`", name)

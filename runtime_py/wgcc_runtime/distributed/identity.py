@@ -34,7 +34,7 @@ class Identity:
 
 
 def bundle_digest(path: str | Path) -> str:
-    """Of the plan, which has the digests of kernels and twin, and of the weights."""
+    """The digest of the weights and the plan, which has the digests of kernels and twin."""
     read, digest = open_bundle(path), hashlib.sha256()
     for name in ("plan.json", "weights.safetensors"):
         data = read(name, LARGEST)
@@ -69,11 +69,11 @@ def identity(
     return Identity(bundle_digest(path), version, host, adapter, data or {}, options or {})
 
 
-def check_equal(found: Sequence[Identity]) -> None:
-    """`found` in the order of ranks; raises where one differs from rank 0."""
+def check_equal(identities: Sequence[Identity]) -> None:
+    """`identities` in the order of ranks; raises where one differs from rank 0."""
     for refuse in (_refuse_version, _refuse_bundle, _refuse_options, _refuse_data):
-        for rank, other in enumerate(found):
-            refuse(Place(rank, other), Place(0, found[0]))
+        for rank, other in enumerate(identities):
+            refuse(Place(rank, other), Place(0, identities[0]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What the variables of a process say about who started it, together with how many others.
+"""Reads from environment variables what started a process, together with how many others.
 
 Nothing of MPI is loaded for this, since most processes are started alone.
 """
@@ -72,12 +72,12 @@ def end_others(code: int) -> None:
 
 
 def wait_for_messages() -> None:
-    """Before all processes are ended: `mpiexec` loses what it has not passed on by then."""
+    """Waits before all processes are ended: `mpiexec` loses what it has not passed on by then."""
     sys.stderr.flush()
     time.sleep(MESSAGE_SECONDS)
 
 
 def _first(names: Sequence[str], variables: Mapping[str, str]) -> int | None:
-    found = [variables[name] for name in names if name in variables]
-    numbers = [int(text) for text in found if text.isascii() and text.isdigit()]
+    texts = [variables[name] for name in names if name in variables]
+    numbers = [int(text) for text in texts if text.isascii() and text.isdigit()]
     return numbers[0] if numbers else None

@@ -13,7 +13,7 @@ TAG = 18
 
 
 class EndOfRound:
-    """Of one round: a process that has made all its steps says so, and the others stop later."""
+    """Ends a round: a process that has made all its steps says so, and the others stop later."""
 
     def __init__(self, comm: Any, slack: float) -> None:
         self._comm, self._slack = comm, slack

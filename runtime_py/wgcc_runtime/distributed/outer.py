@@ -44,8 +44,8 @@ class Outer:
         self.velocity = np.array(velocity, np.float32)
 
     @property
-    def saved(self) -> Array | None:
-        """What a checkpoint keeps of it."""
+    def saved_velocity(self) -> Array | None:
+        """The velocity that a checkpoint keeps; None without momentum."""
         return self.velocity if self._settings.momentum else None
 
     def step(self, before: Array, average: Array) -> Array:

@@ -52,25 +52,25 @@ class Processes:
 
     def agree(self, work: Callable[[], T]) -> T:
         """Runs `work` everywhere; an error of one process is raised by all."""
-        result, error = _tried(work)
+        result, error = _attempt(work)
         self._raise_first(self.failures(error), error)
         return result  # type: ignore[return-value]
 
     def failures(self, error: Exception | None) -> list[Failure | None]:
-        """What each process has as its error: those of the others are in a call of `agree`."""
-        found: list[Failure | None] = self.comm.allgather(_as_sent(error))
-        return found
+        """Gathers the error of each process; meanwhile the others are in a call of `agree`."""
+        failures: list[Failure | None] = self.comm.allgather(_as_sent(error))
+        return failures
 
     def gather(self, work: Callable[[], T]) -> list[T]:
         """Runs `work` everywhere; all get all results, in the order of ranks."""
-        result, error = _tried(work)
-        found = self.comm.allgather((result, _as_sent(error)))
-        self._raise_first([failure for _, failure in found], error)
-        return [result for result, _ in found]
+        result, error = _attempt(work)
+        outcomes = self.comm.allgather((result, _as_sent(error)))
+        self._raise_first([failure for _, failure in outcomes], error)
+        return [result for result, _ in outcomes]
 
     def lead(self, work: Callable[[], T]) -> T:
         """Runs `work` on rank 0; all get its result, or raise its error."""
-        result, error = _tried(work) if self.rank == 0 else (None, None)
+        result, error = _attempt(work) if self.rank == 0 else (None, None)
         result, failure = self.comm.bcast((result, _as_sent(error)))
         if failure:
             place = "worker 0: " if failure.is_unforeseen else ""
@@ -123,10 +123,10 @@ class Processes:
         return self._mean_of_parts(flat, weights)
 
     def all_of(self, numbers: Array) -> Array:
-        """What each process has, which is equally long on all: one row for each rank."""
-        found = np.empty((self.size, numbers.size), numbers.dtype)
-        self.comm.Allgather(numbers, found)
-        return found
+        """Gathers `numbers`, which are equally many on all processes: one row for each rank."""
+        rows = np.empty((self.size, numbers.size), numbers.dtype)
+        self.comm.Allgather(numbers, rows)
+        return rows
 
     def _mean_of_parts(self, flat: Array, weights: Sequence[float] | None) -> Array:
         """Each process adds up one part, and sends it to all."""
@@ -148,28 +148,28 @@ def _mpi() -> Any:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         # A RuntimeError: there is mpi4py, but no MPI library.
-        found, reason = launch(), str(error).split("\n", 1)[0]
-        text = f"{found.command} started {found.processes}, but " if found.command else ""
+        launcher, reason = launch(), str(error).split("\n", 1)[0]
+        text = f"{launcher.command} started {launcher.processes}, but " if launcher.command else ""
         text += f"mpi4py cannot be imported on {gethostname()}"
         raise WgccError("no-mpi", f"{text} ({reason}): pip install 'wgcc[mpi]'") from None
     return MPI
 
 
 def _check_size(size: int) -> None:
-    found = launch()
-    if found.size is None or size >= found.size:
+    launcher = launch()
+    if launcher.size is None or size >= launcher.size:
         return
-    text = f"{found.command} started {found.size} processes, but mpi4py sees {size}: "
+    text = f"{launcher.command} started {launcher.size} processes, but mpi4py sees {size}: "
     advice = (
         "they are of different MPI libraries (pip install 'wgcc[mpi]' has an mpiexec that fits)"
     )
-    if found.command == "srun":
+    if launcher.command == "srun":
         advice = "use a kind of MPI that your library knows (srun --mpi=list; --mpi=pmi2, pmix); "
         advice += f"for processes that train alone, unset {STEP_SIZE}"
     raise WgccError("no-mpi", text + advice)
 
 
-def _tried(work: Callable[[], T]) -> tuple[T | None, Exception | None]:
+def _attempt(work: Callable[[], T]) -> tuple[T | None, Exception | None]:
     try:
         return work(), None
     except Exception as error:

@@ -25,7 +25,7 @@ REPAIRS = 10
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """What every worker gets: references to the bundle and the data in the object store."""
+    """The parts that every worker gets; bundle and data are references into the object store."""
 
     bundle: Any
     data: Any
@@ -122,8 +122,8 @@ class Members:
     def _welcome(self, actor: Any, ref: Any) -> None:
         """An error of this worker is handled; one of another worker is raised."""
         try:
-            found, pid = self._ray.get(ref)
-            check_equal([self._shipped.own, found])
+            identity, pid = self._ray.get(ref)
+            check_equal([self._shipped.own, identity])
             self._ray.get(actor.check_rows.remote(len(self.members) + 1))
         except self._ray.exceptions.RayError as error:
             # Before the next: what a worker raised is an error of Ray and of its own class.
@@ -131,9 +131,9 @@ class Members:
         except WgccError as error:
             self._refuse(actor, error)
         else:
-            self._introduce(actor, found, pid)
+            self._introduce(actor, identity, pid)
 
-    def _introduce(self, actor: Any, found: Identity, pid: int) -> None:
+    def _introduce(self, actor: Any, identity: Identity, pid: int) -> None:
         rank, values = len(self.members), self._everything()
         try:
             self._ray.get(actor.start.remote(values, rank, self._committed()))
@@ -143,7 +143,7 @@ class Members:
             self._fail(actor, error)
         else:
             self._join_deaths = 0
-            self.members.append(Member(actor, found, pid))
+            self.members.append(Member(actor, identity, pid))
             self._notice(f"worker {rank} joined: {self.members[-1].place}")
             self._watch(list(self.members))
 
@@ -178,10 +178,10 @@ class Members:
     def _too_few(self) -> WgccError:
         if self._refused:
             return self._refused
-        found, least = len(self.members), self._sizes.least
+        count, least = len(self.members), self._sizes.least
         return WgccError(
             "ray",
-            f"{found} of {least} workers joined within {self._sizes.wait:.0f} s: the cluster has "
+            f"{count} of {least} workers joined within {self._sizes.wait:.0f} s: the cluster has "
             f"no room for the others, each of which needs {_needs(self._options)}; start more "
             "machines, or use fewer workers",
         )
@@ -189,7 +189,7 @@ class Members:
     # ---- dying
 
     def repair(self, error: Any) -> None:
-        """After a death: the others undo what is not committed, and the dead are replaced."""
+        """Repairs a death: the others undo what is not committed, and the dead are replaced."""
         step = self._committed().step
         self._repairs = self._repairs + 1 if step == self._repaired_at else 1
         self._repaired_at = step
@@ -208,7 +208,7 @@ class Members:
             raise WorkersMissing(missing.code, missing.message) from None
 
     def _bury(self, error: Any) -> None:
-        """Those that do not answer are dead; the others settle, and get the ranks from 0 on."""
+        """Removes workers that do not answer; the others settle, and get the ranks from 0 on."""
         if not self.is_death(error):
             raise cause_of(error) from None
         while not self._have_settled():
@@ -248,7 +248,7 @@ class Members:
         return True
 
     def is_death(self, error: Any) -> bool:
-        """Of a worker, or of one whose result another should have used."""
+        """Whether the error is the death of this worker, or of one whose result it needed."""
         errors = self._ray.exceptions
         is_task = isinstance(error, errors.RayTaskError)
         return not is_task or isinstance(getattr(error, "cause", None), errors.RayError)
@@ -267,7 +267,7 @@ def _all_died(reason: str) -> WgccError:
 
 
 def cause_of(error: Any) -> WgccError:
-    """What a worker raised."""
+    """The error that a worker raised."""
     cause = getattr(error, "cause", None) or error
     if isinstance(cause, WgccError):
         return cause
@@ -279,9 +279,9 @@ def reason_of(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
     raised = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Exit)\b.*: ", line)]
     ended = [line for line in lines if "exit detail" in line]
-    found = (raised[-1:] or ended[:1] or lines[:1] or [type(error).__name__])[0]
+    reason = (raised[-1:] or ended[:1] or lines[:1] or [type(error).__name__])[0]
     # What follows is the same for every death.
-    return re.split("Some common causes|There are some potential", found)[0].strip()
+    return re.split("Some common causes|There are some potential", reason)[0].strip()
 
 
 def _needs(options: dict[str, Any]) -> str:

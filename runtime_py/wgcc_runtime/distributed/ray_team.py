@@ -15,7 +15,7 @@ from typing import Any
 
 from wgcc_runtime.arrays import from_words
 from wgcc_runtime.checkpoint import Progress, save_checkpoint
-from wgcc_runtime.distributed.agreement import Agreement, Outcome, Wants, agreed
+from wgcc_runtime.distributed.agreement import Agreement, Outcome, Wants, agreement_of
 from wgcc_runtime.distributed.ray_members import Member, Members, Shipped, Sizes, cause_of
 from wgcc_runtime.distributed.ray_worker import Committed, Everything
 from wgcc_runtime.distributed.rounds import ahead, allowed_seconds
@@ -51,7 +51,7 @@ class RayTeam:
         self._agreement: Agreement | None = None
         self._round_number = 0
         self._all = Members(
-            ray, options, shipped, sizes, begin, lambda: self._committed, notice, watch
+            ray, options, shipped, sizes, begin, lambda: self._last_commit, notice, watch
         )
         try:
             self._all.fill()
@@ -60,15 +60,15 @@ class RayTeam:
             raise
 
     @property
-    def _committed(self) -> Committed:
+    def _last_commit(self) -> Committed:
         step = self.progress.step(self._job.entry)
         return Committed(step, self.progress.position, self._agreement)
 
     # ---- steps
 
     def step(self, wants: Wants, count: int) -> Agreement:
-        outcomes = self._repaired(lambda: self._tried(wants, count))
-        agreement = agreed(outcomes)
+        outcomes = self._run_with_repairs(lambda: self._attempt(wants, count))
+        agreement = agreement_of(outcomes)
         if agreement.error:
             with contextlib.suppress(self._ray.exceptions.RayError):
                 self._all.settle()
@@ -78,8 +78,8 @@ class RayTeam:
         self._agreement = None if self._job.outer else agreement
         return agreement
 
-    def _repaired(self, work: Callable[[], Any]) -> Any:
-        """A death is repaired, and the work done again."""
+    def _run_with_repairs(self, work: Callable[[], Any]) -> Any:
+        """Does the work again after each death, which is repaired first."""
         while True:
             try:
                 return work()
@@ -88,19 +88,19 @@ class RayTeam:
                     raise cause_of(error) from None
                 self._all.repair(error)
 
-    def _tried(self, wants: Wants, count: int) -> list[Outcome]:
+    def _attempt(self, wants: Wants, count: int) -> list[Outcome]:
         self._all.start_missing()
         self._all.admit(timeout=0.0)
         return self._round(wants, count) if self._job.outer else self._one(wants)
 
     def _one(self, wants: Wants) -> list[Outcome]:
-        actors, committed = self._all.actors, self._committed
+        actors, committed = self._all.actors, self._last_commit
         count = len(actors)
         parts = [a.gradients.options(num_returns=count).remote(committed, count) for a in actors]
-        means = self._reduced(actors, parts, None)
+        means = self._reduce(actors, parts, None)
         return list(self._ray.get([a.apply.remote(wants, *means) for a in actors]))
 
-    def _reduced(self, actors: list[Any], parts: list[Any], weights: Any) -> list[Any]:
+    def _reduce(self, actors: list[Any], parts: list[Any], weights: Any) -> list[Any]:
         """Each worker adds up one part of all; the data goes from one to another, not here."""
         rows = parts if len(actors) > 1 else [[part] for part in parts]
         return [
@@ -109,7 +109,7 @@ class RayTeam:
         ]
 
     def _round(self, wants: Wants, count: int) -> list[Outcome]:
-        actors, committed = self._all.actors, self._committed
+        actors, committed = self._all.actors, self._last_commit
         size = len(actors)
         outcomes = self._local_steps(actors, committed, count, wants)
         if any(outcome.failure for outcome in outcomes):
@@ -118,7 +118,7 @@ class RayTeam:
         leader = ahead(outcomes)
         counters = None if leader is None else actors[leader].counters.remote()
         parts = [a.floats.options(num_returns=size).remote(size) for a in actors]
-        means = self._reduced(actors, parts, [outcome.rows for outcome in outcomes])
+        means = self._reduce(actors, parts, [outcome.rows for outcome in outcomes])
         position = committed.position + size * count
         self._ray.get([a.finish_round.remote(position, counters, *means) for a in actors])
         return outcomes
@@ -147,17 +147,17 @@ class RayTeam:
     # ---- between steps
 
     def _again(self, work: Callable[[], Any]) -> Any:
-        def settled() -> Any:
+        def settle_and_work() -> Any:
             self._all.settle()
             return work()
 
-        return self._repaired(settled)
+        return self._run_with_repairs(settle_and_work)
 
     def even_out(self) -> None:
         self._again(self._even_out)
 
     def _even_out(self) -> None:
-        actors, committed = self._all.actors, self._committed
+        actors, committed = self._all.actors, self._last_commit
         digests = self._ray.get([actor.digest.remote() for actor in actors])
         if len(set(digests)) > 1:
             values = actors[0].everything.remote()
@@ -168,20 +168,26 @@ class RayTeam:
         return work()
 
     def evaluate(self) -> dict[str, float]:
-        found = self._again(
+        metrics = self._again(
             lambda: self._ray.get(self._all.actors[0].evaluate.remote(self._evaluation))
         )
-        return dict(found)
+        return dict(metrics)
 
     def save(self, path: Path, keep_previous: bool) -> None:
-        found = self._again(lambda: self._ray.get(self._all.actors[0].everything.remote()))
+        everything = self._again(lambda: self._ray.get(self._all.actors[0].everything.remote()))
         arrays = {
             name: from_words(memoryview(words.tobytes()), self._plan.tensors[name])
-            for name, words in found.values.words.items()
+            for name, words in everything.values.words.items()
         }
         progress = replace(self.progress, steps=dict(self.progress.steps))
         save_checkpoint(
-            path, self._plan, arrays, progress, keep_previous, self._preparation, found.velocity
+            path,
+            self._plan,
+            arrays,
+            progress,
+            keep_previous,
+            self._preparation,
+            everything.velocity,
         )
 
     def lines(self) -> list[WorkerLine]:

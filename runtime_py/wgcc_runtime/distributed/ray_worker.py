@@ -1,4 +1,4 @@
-"""What runs in a Ray actor: one worker, and the calls that its driver makes."""
+"""The Ray actor: it runs one worker and answers the calls of the driver."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SIGNALS = "signals"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What every worker of a training needs beside bundle and data; `outer`: of `sync_every`."""
+    """The settings of a training that all workers share; `outer` is for `sync_every`."""
 
     entry: str
     device: str | None
@@ -43,7 +43,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What all workers have done: the step, where the data continues, the averaged state."""
+    """The progress of all workers: the step, where the data continues, the averaged state."""
 
     step: int
     position: int
@@ -52,7 +52,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Everything:
-    """What a worker that joins gets from one that is there."""
+    """The state that a joining worker gets from one that is already there."""
 
     values: Values
     velocity: Array | None
@@ -117,7 +117,7 @@ class RayWorker:
 
     @_on_device
     def everything(self) -> Everything:
-        velocity = self._rounds.outer.saved if self._rounds else None
+        velocity = self._rounds.outer.saved_velocity if self._rounds else None
         return Everything(self._worker.values(), velocity)
 
     @_on_device
@@ -144,7 +144,7 @@ class RayWorker:
 
     @_on_device
     def gradients(self, committed: Committed, workers: int) -> Any:
-        """Of its batch, in as many parts as there are workers."""
+        """The gradients of its batch, in as many parts as there are workers."""
         self._finish(committed)
         return self._cut(self._worker.gradients(committed.position + self._worker.rank), workers)
 
@@ -154,7 +154,7 @@ class RayWorker:
 
     @_on_device
     def apply(self, wants: Wants, *parts: Array) -> Outcome:
-        return self._worker.apply(_joined(parts), wants)
+        return self._worker.apply(_join(parts), wants)
 
     # ---- a round of local steps
 
@@ -162,7 +162,7 @@ class RayWorker:
     def local_steps(
         self, committed: Committed, workers: int, count: int, wants: Wants, number: int
     ) -> Outcome:
-        """Of the round `number`, which `end_round` may end."""
+        """Runs the steps of the round `number`, which `end_round` may end early."""
         assert self._rounds is not None
         first = committed.position + self._worker.rank
         return self._rounds.run(first, workers, count, wants, lambda: self._ended_round == number)
@@ -182,7 +182,7 @@ class RayWorker:
     @_on_device
     def finish_round(self, position: int, counters: Counters | None, *parts: Array) -> None:
         assert self._rounds is not None
-        self._rounds.finish(_joined(parts), position, counters)
+        self._rounds.finish(_join(parts), position, counters)
 
     @_on_device
     def undo_round(self) -> None:
@@ -214,5 +214,5 @@ def _reserved_gpus() -> list[int]:
     return [int(number) for number in ray.get_gpu_ids()]
 
 
-def _joined(parts: Sequence[Array]) -> Array:
+def _join(parts: Sequence[Array]) -> Array:
     return np.concatenate(parts) if len(parts) > 1 else np.array(parts[0])

@@ -1,4 +1,4 @@
-"""What a cluster has reserved for a worker: cores, as threads of a twin, and GPUs, as adapters.
+"""A cluster reserves cores and GPUs for a worker: threads of a twin, and adapters.
 
 Ray counts the GPUs of a machine from 0 on, as CUDA does. Here number n is the n-th adapter of the
 machine, in the order in which WebGPU enumerates them, so that workers of one machine have different
@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from wgcc_runtime.choice import AUTO, WASM, WEBGPU
-from wgcc_runtime.device import adapter_name, adapters, is_software, named
+from wgcc_runtime.device import adapter_name, adapters, adapters_named, is_software
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.wasm_machine import MOST_THREADS
 
 
 def threads_for(cores: float, threads: int | None) -> int:
-    """Of the twin: one for each core, unless the caller wants another number."""
+    """The number of threads of the twin: one for each core, unless the caller sets `threads`."""
     return min(max(1, int(cores)), MOST_THREADS) if threads is None else threads
 
 
@@ -35,16 +35,16 @@ def check_request(cores: Any, gpus: Any) -> None:
 
 
 def device_for(device: Any, numbers: Sequence[int]) -> Any:
-    """What `load` opens: the adapter of the GPU that is reserved, if one is.
+    """The device for `load`: the adapter of the GPU that is reserved, if one is.
 
     `device` is that of the training: a part of a name chooses among the adapters of that name.
     """
     if not numbers or device == WASM:
         return device
-    found, number = candidates(device), int(numbers[0])
-    if number < len(found):
-        return found[number]
-    names = ", ".join(map(adapter_name, found)) or "none"
+    choices, number = candidates(device), int(numbers[0])
+    if number < len(choices):
+        return choices[number]
+    names = ", ".join(map(adapter_name, choices)) or "none"
     raise WgccError(
         "no-adapter",
         f"GPU {number} of this machine is reserved for the worker, but its adapters are: {names} "
@@ -55,13 +55,13 @@ def device_for(device: Any, numbers: Sequence[int]) -> Any:
 def candidates(device: Any) -> list[Any]:
     """The adapters that a reserved number may mean: hardware, unless software is asked for."""
     wanted = str(device or AUTO).lower()
-    found = _of_best_backend(adapters())
+    distinct = _of_best_backend(adapters())
     if wanted == AUTO:
-        kinds = [(one, adapter_name(one), one.info["adapter_type"]) for one in found]
+        kinds = [(one, adapter_name(one), one.info["adapter_type"]) for one in distinct]
         return [one for one, name, kind in kinds if not is_software(name, kind)]
-    return found if wanted == WEBGPU else named(found, wanted)
+    return distinct if wanted == WEBGPU else adapters_named(distinct, wanted)
 
 
-def _of_best_backend(found: Sequence[Any]) -> list[Any]:
-    backends = [str(one.info["backend_type"]) for one in found]
-    return [one for one, backend in zip(found, backends, strict=True) if backend == backends[0]]
+def _of_best_backend(choices: Sequence[Any]) -> list[Any]:
+    backends = [str(one.info["backend_type"]) for one in choices]
+    return [one for one, backend in zip(choices, backends, strict=True) if backend == backends[0]]

@@ -22,12 +22,12 @@ from wgcc_runtime.model import Model
 from wgcc_runtime.plan import Entry
 from wgcc_runtime.replace_file import previous
 from wgcc_runtime.runner import is_scalar
-from wgcc_runtime.schedule import counted, make_schedule
+from wgcc_runtime.schedule import checked_count, make_schedule
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Those of `Model.fit`, and how often workers exchange: see `wgcc_runtime.mpi.fit`.
+    """The options of `Model.fit`, and how often workers exchange: see `wgcc_runtime.mpi.fit`.
 
     `notice` gets lines about the workers.
     """
@@ -61,11 +61,11 @@ class Options:
 
     @property
     def common(self) -> dict[str, Any]:
-        """What must be the same everywhere: otherwise workers would wait for each other."""
+        """The options that must be equal everywhere, or workers would wait for each other."""
         names = ("entry", "steps", "every", "eval_every", "checkpoint_every", "sync_every")
-        found = {name: getattr(self, name) for name in (*names, "outer_lr", "outer_momentum")}
+        equal = {name: getattr(self, name) for name in (*names, "outer_lr", "outer_momentum")}
         unequal = {name: getattr(self, name) is not None for name in ("checkpoint", "eval")}
-        return {**found, **unequal, "resume": self.resume is not False}
+        return {**equal, **unequal, "resume": self.resume is not False}
 
 
 def checked_options(given: Mapping[str, Any]) -> Options:
@@ -80,7 +80,7 @@ def checked_options(given: Mapping[str, Any]) -> Options:
     checked_seed(options.seed)
     make_schedule(options.steps, options.every, options.eval_every, options.checkpoint_every)
     if options.sync_every is not None:
-        counted("sync_every", options.sync_every)
+        checked_count("sync_every", options.sync_every)
     _check_outer(options)
     return options
 
@@ -98,12 +98,12 @@ def _check_outer(options: Options) -> None:
 
 def rows_of(data: Any) -> Mapping[str, Any]:
     """All rows, as a dict of arrays."""
-    found = data.arrays if isinstance(data, Data) else data
-    if not isinstance(found, Mapping):
-        kind = type(found).__name__
+    rows = data.arrays if isinstance(data, Data) else data
+    if not isinstance(rows, Mapping):
+        kind = type(rows).__name__
         text = f"several workers train on data or a dict of arrays with all rows, not {kind}"
         raise WgccError("data", text, "data")
-    return found
+    return rows
 
 
 def make_worker(model: Model, options: Options, data: Any) -> Worker:
@@ -120,7 +120,7 @@ def loss_of(entry: Entry) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a training starts: `step`, and what a checkpoint that it resumes says.
+    """The start of a training: its `step`, and the facts of the checkpoint that it resumes.
 
     `keep_previous`: false if the file to replace is damaged, and the previous one was used.
     `velocity`: the momentum of the outer step, of workers that exchange rarely.
@@ -139,12 +139,12 @@ def start(model: Model, options: Options, data: Any) -> Start:
     Only where checkpoint and log are written.
     """
     check_places(options.checkpoint, options.log, options.resume)
-    found = load_resumed(model, options.checkpoint, options.resume, data)
-    done = start_progress(model, options.entry, found, options.seed)
-    if found is None:
+    checkpoint = load_resumed(model, options.checkpoint, options.resume, data)
+    done = start_progress(model, options.entry, checkpoint, options.seed)
+    if checkpoint is None:
         return Start(done)
-    damaged = options.checkpoint and found.path == previous(Path(options.checkpoint))
-    return Start(done, True, not damaged, found.notes, found.velocity)
+    damaged = options.checkpoint and checkpoint.path == previous(Path(options.checkpoint))
+    return Start(done, True, not damaged, checkpoint.notes, checkpoint.velocity)
 
 
 def training_plan(options: Options, entry: Entry, start: Start) -> TrainingPlan:

@@ -48,7 +48,7 @@ class Team(Protocol):
         """
 
     def even_out(self) -> None:
-        """Before a checkpoint: all workers get the bits of rank 0."""
+        """Gives all workers the bits of rank 0, before a checkpoint."""
 
     def lead(self, work: Callable[[], bool]) -> bool:
         """Runs `work` on the leader; all processes get its result or its error."""
@@ -62,7 +62,7 @@ class Team(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TrainingPlan:
-    """What a training does beside steps. `keep_previous`: see `Model.save`.
+    """The work of a training besides its steps. `keep_previous`: see `Model.save`.
 
     `notice` gets a line for each worker at the first report, and then each minute.
     """
@@ -148,8 +148,8 @@ class Training:
 
     def _after(self, before: int, agreement: Agreement) -> bool:
         schedule, step = self._plan.schedule, self._step
-        reports = self._crossed(schedule.every, before, step)
-        evaluates = self._plan.evaluates and self._crossed(schedule.eval_every, before, step)
+        reports = self._is_due(schedule.every, before, step)
+        evaluates = self._plan.evaluates and self._is_due(schedule.eval_every, before, step)
         if agreement.save:
             self._team.even_out()
         if agreement.lines:
@@ -177,7 +177,7 @@ class Training:
             self._log.write(report)
         return "stop" in [callback(report) for callback in self._plan.callbacks]
 
-    def _crossed(self, period: int, before: int, after: int) -> bool:
+    def _is_due(self, period: int, before: int, after: int) -> bool:
         last = self._plan.schedule.last
         return before // period < after // period or after == last
 
@@ -186,12 +186,12 @@ class Training:
         if self._plan.checkpoint is None or not self._team.is_leader:
             return False
         if schedule.checkpoint_every:
-            return self._crossed(schedule.checkpoint_every, before, after)
+            return self._is_due(schedule.checkpoint_every, before, after)
         waited = time.monotonic() - self._saved_at > CHECKPOINT_SECONDS
-        return waited and self._crossed(schedule.every, before, after)
+        return waited and self._is_due(schedule.every, before, after)
 
     def _lines_are_due(self, before: int, after: int) -> bool:
-        if not self._team.is_leader or not self._crossed(self._plan.schedule.every, before, after):
+        if not self._team.is_leader or not self._is_due(self._plan.schedule.every, before, after):
             return False
         return self._lines_at is None or time.monotonic() - self._lines_at > LINES_SECONDS
 

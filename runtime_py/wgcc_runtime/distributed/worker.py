@@ -55,7 +55,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLine:
-    """What is shown of a worker: where it runs, its time in exchanges, rows it has computed."""
+    """One line about a worker: where it runs, its time in exchanges, rows it has computed."""
 
     rank: int
     adapter: str
@@ -87,7 +87,7 @@ class Worker:
 
     @property
     def rows(self) -> int:
-        """Of one batch."""
+        """The number of rows in one batch."""
         return self._source.batch
 
     @property
@@ -135,7 +135,7 @@ class Worker:
         return exchange_of(self.entry).bytes // WORD
 
     def gradients(self, position: int) -> Array:
-        """Of batch number `position` of the data; a failure is kept for `apply`."""
+        """The gradients of batch number `position`; a failure is kept for `apply`."""
         self._failure = None
         started = time.perf_counter()
         self.clock.exchanging += started - self._mark
@@ -161,7 +161,7 @@ class Worker:
             try:
                 outputs = self.model.apply(mean)
                 self._applied = True
-                state = self.model._halves.averaged
+                state = self.model._halves.averaged_state
             except Exception as error:
                 self._failure = Failure.of(error, self._is_own(error))
         names = exchange_of(self.entry).outputs
@@ -233,7 +233,7 @@ class Worker:
         return last
 
     def counters(self) -> Counters:
-        """What follows from the number of steps: all state of integers, and unfinished sums of
+        """The state that follows from the number of steps: all integers, and unfinished sums of
         gradients, which belong to a counter."""
         names = [n for n, t in self._persistent.items() if not t.is_float or is_gradient_sum(n)]
         data = self.model._read_bytes([self._persistent[n] for n in names if n != SEED_STATE])
@@ -246,9 +246,9 @@ class Worker:
         """All parameters and state that are floats, as one array."""
         tensors = self._float_tensors()
         with self.model._use():
-            found = self.model._read_bytes(tensors)
+            views = self.model._read_bytes(tensors)
         # Halves, too, are stored as 32-bit floats.
-        parts = [np.frombuffer(found[t.name], "<f4") for t in tensors]
+        parts = [np.frombuffer(views[t.name], "<f4") for t in tensors]
         return np.concatenate(parts) if parts else np.zeros(0, np.float32)
 
     def write_floats(self, flat: Array) -> None:
@@ -286,7 +286,7 @@ class Worker:
         return WorkerLine(self.rank, self.adapter, gethostname(), self.clock.share, self._rows_done)
 
     def values(self) -> Values:
-        """As rank 0 would have them; a step that is half done is undone."""
+        """The values as rank 0 would have them; a step that is half done is undone."""
         with self.model._use():
             data = self.model._read_bytes(self._persistent.values())
             words = {name: np.frombuffer(part, "<u4").copy() for name, part in data.items()}
@@ -313,8 +313,8 @@ class Worker:
         )
 
     def digest(self) -> str:
-        found = self.values()
-        return hashlib.sha256(b"".join(w.tobytes() for w in found.words.values())).hexdigest()
+        values = self.values()
+        return hashlib.sha256(b"".join(w.tobytes() for w in values.words.values())).hexdigest()
 
     def _take(self, position: int) -> Batch:
         self._source.position = position

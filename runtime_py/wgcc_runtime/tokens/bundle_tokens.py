@@ -23,12 +23,12 @@ class BundleTokens:
 
     record: TokenRecord
     read: Read
-    found: Tokens | None = None
+    tokens: Tokens | None = None
 
     def __call__(self) -> Tokens:
-        if self.found is None:
-            self.found = _opened(self.record, self.read)
-        return self.found
+        if self.tokens is None:
+            self.tokens = _open(self.record, self.read)
+        return self.tokens
 
 
 def tokens_of_text(text: str) -> Tokens:
@@ -36,7 +36,7 @@ def tokens_of_text(text: str) -> Tokens:
     return _tokens(text.encode(), "tokenizer.json")
 
 
-def _opened(record: TokenRecord, read: Read) -> Tokens:
+def _open(record: TokenRecord, read: Read) -> Tokens:
     data = read(record.file, MAX_BYTES)
     if data is None:
         raise WgccError("bundle", f"the bundle lacks {record.file}", record.file)

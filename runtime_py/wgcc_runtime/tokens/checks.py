@@ -1,4 +1,4 @@
-"""What is given to `encode` and `decode`."""
+"""Checks the arguments of `encode` and `decode`."""
 
 from __future__ import annotations
 

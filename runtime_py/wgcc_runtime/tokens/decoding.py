@@ -36,10 +36,10 @@ def _decoder(step: Step) -> Decode:
         replace = replacement(step)
         return lambda tokens: [replace(token) for token in tokens]
     if kind == "Strip":
-        return lambda tokens: [_stripped(token, step) for token in tokens]
+        return lambda tokens: [_strip(token, step) for token in tokens]
     if kind == "Metaspace":
         return lambda tokens: [
-            _spaced(token, step, number == 0) for number, token in enumerate(tokens)
+            _restore_spaces(token, step, number == 0) for number, token in enumerate(tokens)
         ]
     if kind == "WordPiece":
         return lambda tokens: [*tokens[:1], *(_word_piece(token, step) for token in tokens[1:])]
@@ -66,7 +66,7 @@ def _text_of(numbers: list[int]) -> str:
         return "\ufffd" * len(numbers)
 
 
-def _stripped(token: str, step: Step) -> str:
+def _strip(token: str, step: Step) -> str:
     start = min(step["start"], len(token) - len(token.lstrip(step["text"])))
     token = token[start:]
     stop = min(step["stop"], len(token) - len(token.rstrip(step["text"])))
@@ -78,7 +78,7 @@ def _word_piece(token: str, step: Step) -> str:
     return token[len(prefix) :] if token.startswith(prefix) else " " + token
 
 
-def _spaced(token: str, step: Step, first: bool) -> str:
+def _restore_spaces(token: str, step: Step, first: bool) -> str:
     space = "" if first and step["prepend"] != "never" else " "
     return token.replace(step["replacement"], space)
 

@@ -30,21 +30,21 @@ class Merging:
         self.bytes = _byte_tokens(self.vocab) if model.get("byte_fallback") else {}
         ranks = model["wgcc"].get("ranks")
         self.merges, self.joints = (
-            _listed(model["merges"], self.vocab)
+            _merges_of_list(model["merges"], self.vocab)
             if ranks is None
-            else _ranked(ranks, self.vocab, self.texts)
+            else _merges_of_ranks(ranks, self.vocab, self.texts)
         )
         self._pieces: dict[str, list[int]] = {}
         self._runs: dict[tuple[int, ...], list[int]] = {}
 
     def ids(self, piece: str) -> list[int]:
-        found = self._pieces.get(piece)
-        if found is None:
-            found = self._merged(self.spell(piece))
-            _remember(self._pieces, piece, found)
-        return found
+        ids = self._pieces.get(piece)
+        if ids is None:
+            ids = self._merge(self.spell(piece))
+            _remember(self._pieces, piece, ids)
+        return ids
 
-    def _merged(self, piece: str) -> list[int]:
+    def _merge(self, piece: str) -> list[int]:
         if self.whole and piece in self.vocab:
             return [self.vocab[piece]]
         return [number for run in self._cut(self._symbols(piece)) for number in self._run(run)]
@@ -72,8 +72,8 @@ class Merging:
 
     def _bytes_of(self, letter: str) -> list[int] | None:
         """Tokens of its bytes, if there are such."""
-        found = [self.bytes[byte] for byte in letter.encode() if byte in self.bytes]
-        return found if self.bytes and len(found) == len(letter.encode()) else None
+        tokens = [self.bytes[byte] for byte in letter.encode() if byte in self.bytes]
+        return tokens if self.bytes and len(tokens) == len(letter.encode()) else None
 
     def _cut(self, ids: list[int]) -> list[tuple[int, ...]]:
         """Runs that no merge can join: their words repeat even where a piece is a whole text."""
@@ -87,11 +87,11 @@ class Merging:
     def _run(self, ids: tuple[int, ...]) -> list[int]:
         if len(ids) < 2:
             return list(ids)
-        found = self._runs.get(ids)
-        if found is None:
-            found = merge(ids, self.merges)
-            _remember(self._runs, ids, found)
-        return found
+        merged = self._runs.get(ids)
+        if merged is None:
+            merged = merge(ids, self.merges)
+            _remember(self._runs, ids, merged)
+        return merged
 
 
 def _remember(known: dict[Any, list[int]], key: Any, ids: list[int]) -> None:
@@ -107,14 +107,14 @@ def merge(symbols: Sequence[int], merges: Merges) -> list[int]:
     queue: list[tuple[int, int, int, int]] = []
 
     def offer(left: int, right: int) -> None:
-        found = merges(ids[left], ids[right])  # type: ignore[arg-type]
-        if found is not None:
-            heappush(queue, (found[0], left, found[1], right))
+        rule = merges(ids[left], ids[right])  # type: ignore[arg-type]
+        if rule is not None:
+            heappush(queue, (rule[0], left, rule[1], right))
 
     for left, right in enumerate(after[:-1]):
-        found = merges(symbols[left], symbols[right])
-        if found is not None:
-            queue.append((found[0], left, found[1], right))
+        rule = merges(symbols[left], symbols[right])
+        if rule is not None:
+            queue.append((rule[0], left, rule[1], right))
     heapify(queue)
     while queue:
         _, left, merged, right = heappop(queue)
@@ -132,8 +132,8 @@ def merge(symbols: Sequence[int], merges: Merges) -> list[int]:
 
 def _other(merges: Merges, ids: list[int | None], left: int, right: int, merged: int) -> bool:
     """Whether the pair is no longer the one that was offered."""
-    found = merges(ids[left], ids[right])  # type: ignore[arg-type]
-    return found is None or found[1] != merged
+    rule = merges(ids[left], ids[right])  # type: ignore[arg-type]
+    return rule is None or rule[1] != merged
 
 
 def _byte_tokens(vocab: Mapping[str, int]) -> dict[int, int]:
@@ -141,7 +141,7 @@ def _byte_tokens(vocab: Mapping[str, int]) -> dict[int, int]:
     return {byte: vocab[name] for byte, name in names if name in vocab}
 
 
-def _listed(
+def _merges_of_list(
     merges: Sequence[Sequence[str]], vocab: Mapping[str, int]
 ) -> tuple[Merges, set[tuple[str, str]]]:
     """Merges of a list, by their places in it; the second result: which characters they join."""
@@ -153,7 +153,7 @@ def _listed(
     return lambda left, right: table.get((left, right)), joints
 
 
-def _ranked(
+def _merges_of_ranks(
     ranks: Sequence[int], vocab: Mapping[str, int], texts: Mapping[int, str]
 ) -> tuple[Merges, set[tuple[str, str]]]:
     """llama2.c's: any two neighbours whose text is a token, by the rank of that token."""

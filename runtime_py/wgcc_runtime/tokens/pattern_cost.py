@@ -60,7 +60,7 @@ def check_pattern(pattern: str) -> None:
 
 
 def check_class(pattern: str) -> None:
-    """For a pattern that is compared with one character after the other."""
+    """Refuses a pattern that does not match single characters, one after the other."""
     if not _CLASS.fullmatch(pattern):
         _refuse("white space that is no class of characters")
 
@@ -158,10 +158,10 @@ class _Parser:
 
     def _character(self, letter: str) -> None:
         if letter == "[":
-            found = _CLASS.match(self._pattern, self._at)
-            if found is None:
+            match = _CLASS.match(self._pattern, self._at)
+            if match is None:
                 _refuse("a `[` without a `]`")
-            self._at = found.end()
+            self._at = match.end()
         elif letter == "\\":
             if self._pattern[self._at + 1 : self._at + 2].isalnum():
                 _refuse(f"`{self._pattern[self._at : self._at + 2]}`")
@@ -172,18 +172,18 @@ class _Parser:
             self._at += 1
 
     def _quantifier(self) -> tuple[int, int | None]:
-        found = _QUANTIFIER.match(self._pattern, self._at)
-        if found is None:
+        match = _QUANTIFIER.match(self._pattern, self._at)
+        if match is None:
             return 1, 1
-        self._at = found.end()
+        self._at = match.end()
         if self._pattern[self._at : self._at + 1] in ("*", "+", "?", "{"):
             _refuse("a quantifier of a quantifier")
-        if found[1]:
-            return {"*": (0, None), "+": (1, None), "?": (0, 1)}[found[1]]
-        low = int(found[2])
-        if not found[3]:
+        if match[1]:
+            return {"*": (0, None), "+": (1, None), "?": (0, 1)}[match[1]]
+        low = int(match[2])
+        if not match[3]:
             return low, low
-        high = int(found[4]) if found[4] else None
+        high = int(match[4]) if match[4] else None
         if high is not None and high < low:
             _refuse("a quantifier whose limits are swapped")
         return low, high

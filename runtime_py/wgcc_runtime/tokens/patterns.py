@@ -33,13 +33,13 @@ def finder(pattern: str) -> Callable[[str], Iterator[re.Match[str]]]:
 @lru_cache(maxsize=64)
 def without_high_ranges(pattern: str) -> str:
     """The same for texts without characters above U+FFFF."""
-    return _CLASS.sub(_shortened, pattern)
+    return _CLASS.sub(_shorten, pattern)
 
 
-def _shortened(found: re.Match[str]) -> str:
-    if found[0].startswith("\\"):
-        return found[0]
-    ranges = _RANGE.sub("", found[2])
-    if ranges or not found[2]:
-        return f"[{found[1]}{ranges}]"
-    return r"[\s\S]" if found[1] else "(?!)"
+def _shorten(match: re.Match[str]) -> str:
+    if match[0].startswith("\\"):
+        return match[0]
+    ranges = _RANGE.sub("", match[2])
+    if ranges or not match[2]:
+        return f"[{match[1]}{ranges}]"
+    return r"[\s\S]" if match[1] else "(?!)"

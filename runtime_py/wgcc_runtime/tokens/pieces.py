@@ -150,8 +150,8 @@ def _split(step: Step) -> Cut:
 def _matches(find: Find, text: str, invert: bool) -> Parts:
     """The text in parts, each with whether it was looked for."""
     parts, end = [], 0
-    for found in find(text):
-        start, stop = found.span()
+    for match in find(text):
+        start, stop = match.span()
         if start > end:
             parts.append((text[end:start], invert))
         parts.append((text[start:stop], not invert))
@@ -161,48 +161,48 @@ def _matches(find: Find, text: str, invert: bool) -> Parts:
     return parts
 
 
-def _isolated(parts: Parts) -> Parts:
+def _isolate(parts: Parts) -> Parts:
     return parts
 
 
-def _removed(parts: Parts) -> Parts:
+def _remove(parts: Parts) -> Parts:
     # What was removed at the start stays as an empty part: the next one is not the first.
-    return [("" if found else text, found) for text, found in parts]
+    return [("" if is_match else text, is_match) for text, is_match in parts]
 
 
-def _merged_with_previous(parts: Parts) -> Parts:
+def _merge_with_previous(parts: Parts) -> Parts:
     merged: Parts = []
     previous = False
-    for text, found in parts:
-        if found and not previous and merged:
+    for text, is_match in parts:
+        if is_match and not previous and merged:
             merged[-1] = (merged[-1][0] + text, True)
         else:
-            merged.append((text, found))
-        previous = found
+            merged.append((text, is_match))
+        previous = is_match
     return merged
 
 
-def _merged_with_next(parts: Parts) -> Parts:
+def _merge_with_next(parts: Parts) -> Parts:
     merged: Parts = []
     previous = False
-    for text, found in reversed(parts):
-        if found and not previous and merged:
+    for text, is_match in reversed(parts):
+        if is_match and not previous and merged:
             merged[-1] = (text + merged[-1][0], True)
         else:
-            merged.append((text, found))
-        previous = found
+            merged.append((text, is_match))
+        previous = is_match
     return merged[::-1]
 
 
 def _contiguous(parts: Parts) -> Parts:
     runs = groupby(parts, key=lambda part: part[1])
-    return [("".join(text for text, _ in run), found) for found, run in runs]
+    return [("".join(text for text, _ in run), is_match) for is_match, run in runs]
 
 
 BEHAVIORS: Mapping[str, Callable[[Parts], Parts]] = {
-    "Isolated": _isolated,
-    "Removed": _removed,
-    "MergedWithPrevious": _merged_with_previous,
-    "MergedWithNext": _merged_with_next,
+    "Isolated": _isolate,
+    "Removed": _remove,
+    "MergedWithPrevious": _merge_with_previous,
+    "MergedWithNext": _merge_with_next,
     "Contiguous": _contiguous,
 }

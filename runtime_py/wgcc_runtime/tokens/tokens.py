@@ -97,7 +97,7 @@ class TokenStream:
         self._shown, self._known = decode(self._ids), len(self._ids)
 
     def push(self, id_: int) -> str:
-        """What is new in the text."""
+        """Adds an id; returns the text that is new."""
         self._ids.append(id_)
         text = self._decode(self._ids)
         if len(text) <= len(self._shown) or text.endswith("\ufffd"):
@@ -108,7 +108,7 @@ class TokenStream:
         return new
 
     def end(self) -> str:
-        """What is left: half a character is shown as U+FFFD."""
+        """The rest of the text, where half a character is shown as U+FFFD."""
         return self._decode(self._ids)[len(self._shown) :]
 
 
@@ -124,9 +124,9 @@ def _finder(tokens: list[tuple[str, Token]], spaces: str) -> Callable[[Piece], I
 
     def find(piece: Piece) -> Iterator[Stretch]:
         text, end = piece.text, 0
-        for found in pattern.finditer(text):
-            token = by_text[found[0]]
-            start, stop = found.span()
+        for match in pattern.finditer(text):
+            token = by_text[match[0]]
+            start, stop = match.span()
             if token["lstrip"]:
                 start = _spaces_before(text, start, end, space)
             if token["rstrip"]:
@@ -142,14 +142,14 @@ def _finder(tokens: list[tuple[str, Token]], spaces: str) -> Callable[[Piece], I
 
 
 def _spaces_before(text: str, start: int, end: int, space: re.Pattern[str]) -> int:
-    """Where the white space before `start` begins, not before `end`."""
+    """The position where the white space before `start` begins, at least `end`."""
     while start > end and space.match(text, start - 1):
         start -= 1
     return start
 
 
 def _spaces_after(text: str, stop: int, space: re.Pattern[str]) -> int:
-    """Where the white space from `stop` on ends."""
+    """The position where the white space from `stop` on ends."""
     while space.match(text, stop):
         stop += 1
     return stop

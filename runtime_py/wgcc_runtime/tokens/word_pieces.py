@@ -24,12 +24,12 @@ class WordPieces:
         self._known: dict[str, list[int]] = {}
 
     def ids(self, word: str) -> list[int]:
-        found = self._known.get(word)
-        if found is None:
-            found = self._cut(self._spell(word))
+        ids = self._known.get(word)
+        if ids is None:
+            ids = self._cut(self._spell(word))
             if len(self._known) < MOST_REMEMBERED and len(word) < 256:
-                self._known[word] = found
-        return found
+                self._known[word] = ids
+        return ids
 
     def _cut(self, word: str) -> list[int]:
         ids: list[int] = []
