@@ -103,7 +103,11 @@ def _translate(doing: str, error: Exception) -> WgccError:
 
 
 @lru_cache(maxsize=1)
-def _engine() -> Any:
+def start_engine() -> tuple[Any, TrapHandlers]:
+    """The engine, and the trap handlers that the first one in a process installs.
+
+    They are recorded at once: a library that starts later, such as Ray, replaces them.
+    """
     library = wasmtime()
     config = library.Config()
     config.wasm_threads = True
@@ -111,14 +115,7 @@ def _engine() -> Any:
     # Compiled modules in ~/.cache/wasmtime: a second start takes 1 ms instead of 300.
     with contextlib.suppress(library.WasmtimeError):
         config.cache = True
-    return library.Engine(config)
-
-
-@lru_cache(maxsize=1)
-def _trap_handlers() -> TrapHandlers:
-    """The handlers of wasmtime, which its first engine installs."""
-    _engine()
-    return TrapHandlers()
+    return library.Engine(config), TrapHandlers()
 
 
 @lru_cache(maxsize=KEPT_MODULES)
@@ -127,7 +124,7 @@ def compile_module(code: bytes) -> Any:
     library = wasmtime()
     with held():
         try:
-            return library.Module(_engine(), code)
+            return library.Module(start_engine()[0], code)
         except library.WasmtimeError as error:
             text = f"wasmtime does not accept twin.wasm: {str(error).strip()}"
             raise WgccError("bundle", text, "twin.wasm") from None
@@ -140,8 +137,8 @@ class Instance:
         self, module: Any, pages: int, number: int = 0, threads: int = 1, memory: Any = None
     ) -> None:
         library = wasmtime()
-        self._store = library.Store(_engine())
-        self.keep_traps = _trap_handlers().restore
+        engine, traps = start_engine()
+        self._store, self.keep_traps = library.Store(engine), traps.restore
         self._memory = memory or _own_memory(self._store, pages)
         try:
             self._instance = library.Instance(self._store, module, [self._memory])
@@ -220,7 +217,7 @@ def shared_memory(pages: int) -> Any:
             return ffi.wasmtime_extern_t(ffi.WASMTIME_EXTERN_SHAREDMEMORY, union)
 
     kind = library.MemoryType(library.Limits(pages, pages), shared=True)
-    return Shared(_engine(), kind)
+    return Shared(start_engine()[0], kind)
 
 
 # Adds one to each word that a module may use for barriers, and wakes the threads that wait there.

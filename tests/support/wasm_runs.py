@@ -15,10 +15,13 @@ from wgcc.backends.wasm.wgsl.lanes import Code
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.kernel.parse import parse_expression
 from wgcc.kernel.tree import FunctionDef
+from wgcc_runtime.wasm_engine import start_engine
 
 Array = np.ndarray[Any, Any]
 KINDS = {"float32": "f32", "int32": "i32", "uint32": "u32", "bool": "bool"}
 DTYPES = {kind: np.dtype(dtype) for dtype, kind in KINDS.items()}
+# The runtime's engine comes first: it records wasmtime's trap handlers, which Ray replaces later.
+start_engine()
 ENGINE = wasmtime.Engine()
 
 
