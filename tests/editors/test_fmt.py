@@ -16,8 +16,8 @@ from cli_runs import WRONG, run
 from shuffled_layout import shuffled
 from wgcc.compiler import compile_file
 from wgcc.errors import Diagnostics, Source
-from wgcc.language_service.layout import code_of, format_source
 from wgcc.syntax import ast
+from wgcc.syntax.layout import code_of, format_source
 from wgcc.syntax.parser import parse
 from wgcc.syntax.print_source import print_source
 from wgcc.syntax.templates import form

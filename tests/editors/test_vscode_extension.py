@@ -16,7 +16,7 @@ from cli_runs import MODEL
 from elaborated import problems
 from wgcc import __version__
 from wgcc.errors import Diagnostics, Source
-from wgcc.language_service.layout import format_source
+from wgcc.syntax.layout import format_source
 
 FOLDER = ROOT / "grammar" / "editors" / "vscode"
 MANIFEST = json.loads((FOLDER / "package.json").read_text())

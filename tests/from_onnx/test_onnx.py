@@ -20,11 +20,12 @@ import onnx_suite
 import wgcc_runtime
 from adapters import ROOT
 from cli_runs import run
-from wgcc.errors import WgError
+from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.from_onnx.convert import Converted, Wishes, convert_file
 from wgcc.from_onnx.folder import build
 from wgcc.from_onnx.problems import NotImportable
 from wgcc.from_onnx.training_options import Training
+from wgcc.syntax.layout import format_source
 
 MODELS = ROOT / "tests" / "onnx_models"
 RECORDED = json.loads((MODELS / "recorded.json").read_text())
@@ -54,6 +55,8 @@ def test_models_that_pytorch_exported(name: str, tmp_path: Path) -> None:
     imported = build(MODELS / f"{name}.onnx", head)
     assert imported.compared_with == "onnxruntime"
     assert all(item.largest < 1e-4 for item in imported.differences)
+    text = bytes(imported.files["model.wg"]).decode()
+    assert format_source(Source("model.wg", text), Diagnostics()) == text
     imported.compiled.write(tmp_path, head.written.weights)
     shapes = {key: value.shape for key, value in head.traced.inputs.items()}
     inputs = {

@@ -11,7 +11,7 @@ from typing import Any
 from wgcc.bundle.content import Content, data_bytes
 from wgcc.bundle.folder import write_files
 from wgcc.compiler import Compiled, compile_file
-from wgcc.errors import WgError
+from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.from_onnx.compare import (
     Difference,
     compared_numbers,
@@ -24,6 +24,7 @@ from wgcc.from_onnx.convert import Converted
 from wgcc.from_onnx.original import run_onnx
 from wgcc.from_onnx.training_options import classes_known
 from wgcc.lazy_numpy import Array, np
+from wgcc.syntax.layout import format_source
 from wgcc_runtime.data.preparation import preparation_text
 
 MODEL, WEIGHTS, BUNDLE = "model.wg", "weights.safetensors", "bundle"
@@ -151,18 +152,24 @@ def build(path: Path, converted: Converted, comparing: Comparing = Comparing()) 
     """Nothing is written but to a temporary folder."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        compiled = _compile(path, folder, converted.written.text)
+        text = _in_canonical_layout(converted.written.text)
+        compiled = _compile(path, folder, text)
         known = classes_known(compiled.plan(), converted.classes)
         data = data_bytes({}, known, None) if known else None
         files = compiled.files(converted.written.weights, data)
         comparison = _compare(path, folder, converted, compiled, files, comparing)
     contents = {
-        MODEL: converted.written.text.encode(),
+        MODEL: text.encode(),
         WEIGHTS: _weights_file(converted.written.weights, known),
         "README.md": readme(path.name, converted, comparison).encode(),
         **{f"{BUNDLE}/{name}": data for name, data in files.items()},
     }
     return Imported(contents, compiled, comparison)
+
+
+def _in_canonical_layout(text: str) -> str:
+    """The text as `wgcc fmt` would leave it; an error in it is reported when it is compiled."""
+    return format_source(Source(MODEL, text), Diagnostics()) or text
 
 
 def _compile(path: Path, folder: Path, text: str) -> Compiled:

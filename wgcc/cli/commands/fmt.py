@@ -82,7 +82,7 @@ def _read(path: Path) -> str:
 
 def _format(path: Path, text: str) -> str | None:
     """None if it has syntax errors, which are printed."""
-    from wgcc.language_service.layout import format_source
+    from wgcc.syntax.layout import format_source
 
     diagnostics = Diagnostics()
     shown = "<stdin>" if path == STDIN else str(path)

@@ -25,7 +25,7 @@ from wgcc.cli.commands.lsp.kinds import (
 from wgcc.cli.commands.lsp.positions import PositionCodec
 from wgcc.errors import Diagnostics, Span
 from wgcc.language_service import completion, hover, inlay_hints, outline, rename, signatures
-from wgcc.language_service.layout import format_source
+from wgcc.syntax.layout import format_source
 
 # Seconds without typing before a text is checked.
 PAUSE = 0.1
