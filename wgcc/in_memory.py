@@ -272,8 +272,6 @@ def _compile(request: Request) -> Result:
     raw = json.loads(contents[PLAN])
     # Checkpoints name the program by its text, which is the same for all live settings.
     raw["model"]["sha256"] = hashlib.sha256(request.source.text.encode()).hexdigest()
-    for name, doc in compiled.program.doc.items():
-        raw["entries"].get(name, {})["doc"] = doc
     files = Files({**contents, PLAN: json.dumps(raw).encode()})
     return Result(compiled, files, with_tokens(unchecked_plan(raw), files))
 

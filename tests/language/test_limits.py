@@ -223,3 +223,15 @@ def test_more_loops_around_a_kernel_than_uniforms(tmp_path: Path) -> None:
     lines.append(f"model M {{\n  entry run(x: {shapes[13]}) -> (s: f32) {{\n    {run}\n  }}\n}}\n")
     raised = refusal(tmp_path, "\n".join(lines))
     assert any("this is in 13 loops" in error.message for error in raised.diagnostics.errors)
+
+
+def test_a_plan_holds_what_it_may_of_a_long_comment(tmp_path: Path) -> None:
+    path = tmp_path / "m.wg"
+    text = (
+        "model M {\n  /// "
+        + "x" * 70_000
+        + "\n  entry run(x: f32[2]) -> (y: f32[2]) = 2.0 * x\n}\n"
+    )
+    path.write_text(text, encoding="utf-8")
+    plan = wgcc_runtime.load_plan(build(path, tmp_path / "b"))
+    assert plan.entries["run"].doc == "x" * 65_536

@@ -76,6 +76,7 @@ def make_plan(
     ports = port_keys(program)
     entries = {
         name: _entry(program.entries[name], ports[name], entry, numbers, buffers)
+        | _some("doc", program.doc.get(name, ""))
         for name, entry in schedule.entries.items()
     }
     model = {"name": program.name, "source": source, "sha256": _sha256(text)}

@@ -42,6 +42,10 @@ class Tensor:
     span: Span | None = None
 
 
+# How many characters of an entry's `///` text a plan holds.
+LONGEST_DOC = 65_536
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """`seed` determines initial values and random draws; `vocab` has the character of each

@@ -48,6 +48,7 @@ export type Training = 'train';
 export interface Attention extends Loaded {
   train(inputs: Inputs['train']): Promise<Outputs['train']>;
   train(inputs: Inputs['train'], options: { output: 'gpu' }): Promise<GpuOutputs<'train'>>;
+  /** Attends from the next position to itself and all before it. */
   decode(inputs: Inputs['decode']): Promise<Outputs['decode']>;
   decode(inputs: Inputs['decode'], options: { output: 'gpu' }): Promise<GpuOutputs<'decode'>>;
 }

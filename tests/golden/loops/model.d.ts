@@ -49,6 +49,7 @@ export type Training = 'train';
 export interface Loops extends Loaded {
   train(inputs: Inputs['train']): Promise<Outputs['train']>;
   train(inputs: Inputs['train'], options: { output: 'gpu' }): Promise<GpuOutputs<'train'>>;
+  /** Backwards, with noise that differs in every round. */
   dream(inputs: Inputs['dream']): Promise<Outputs['dream']>;
   dream(inputs: Inputs['dream'], options: { output: 'gpu' }): Promise<GpuOutputs<'dream'>>;
 }

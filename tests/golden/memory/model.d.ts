@@ -49,6 +49,7 @@ export type Training = never;
 
 /** The loaded model: every entry is a method. */
 export interface Memory extends Loaded {
+  /** Stores one row and returns running sums of what is remembered. */
   push(inputs: Inputs['push']): Promise<Outputs['push']>;
   push(inputs: Inputs['push'], options: { output: 'gpu' }): Promise<GpuOutputs<'push'>>;
   look(inputs: Inputs['look']): Promise<Outputs['look']>;

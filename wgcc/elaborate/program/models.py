@@ -40,7 +40,7 @@ from wgcc.errors import Span
 from wgcc.ir.dtypes import FLOATS
 from wgcc.ir.graph import Graph, TensorType
 from wgcc.ir.places import AVERAGE, DRAWS_STATE, SEED_STATE
-from wgcc.ir.program import Init, Program, Tensor
+from wgcc.ir.program import LONGEST_DOC, Init, Program, Tensor
 from wgcc.syntax import ast
 from wgcc.tokens.token_file import TokenFile
 
@@ -211,7 +211,7 @@ def _program(
         {path: _tensor(ref) for path, ref in parts.params.items()},
         {path: tensor for path, tensor in known.items() if path in reached},
         graphs,
-        {entry.name.text: entry.doc for entry in _entries(definition) if entry.doc},
+        {entry.name.text: entry.doc[:LONGEST_DOC] for entry in _entries(definition) if entry.doc},
         precision=context.precision,
     )
 
