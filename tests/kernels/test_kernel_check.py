@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from wgcc.kernel.rewrite.transform import (
     with_children,
     with_expressions,
 )
+from wgcc.kernel.tokenize import WgslError
 from wgcc.kernel.tree import (
     Binary,
     Call,
@@ -294,3 +296,30 @@ def test_functions_are_typed():
     assert "f returns f32 as u32" in "".join(
         problems("let a = f(1.0);", "fn f(a: f32) -> u32 { return a; }")
     )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_kernels_that_somebody_edited_badly_are_refused_or_checked(seed: int) -> None:
+    """Whatever a file holds, the checker reports or refuses it: it never fails in another way."""
+    random = Random(seed)
+    files = sorted(GOLDEN.glob("*/kernels/*.wgsl"))
+    outcomes = {edited_outcome(random.choice(files), random) for _ in range(60)}
+    assert outcomes == {"checked", "refused"}
+
+
+def edited_outcome(path: Path, random: Random) -> str:
+    """What becomes of a kernel in which one token is deleted, replaced or repeated."""
+    words = re.findall(r"\s+|\w+|[^\w\s]", path.read_text(encoding="utf-8"))
+    at, other = random.randrange(len(words)), random.choice(words)
+    words[at : at + random.randrange(2)] = random.choice([[], [other]])
+    plan = json.loads((path.parents[1] / "plan.json").read_text(encoding="utf-8"))
+    try:
+        check_kernel(plan, path.stem, parse_module("".join(words)))
+    except WgslError:
+        return "refused"
+    return "checked"
+
+
+def test_an_empty_file_is_refused() -> None:
+    with pytest.raises(WgslError, match="no function `main`"):
+        check(parse_module(""))

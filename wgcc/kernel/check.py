@@ -16,6 +16,7 @@ from wgcc.kernel.facts import Knowledge
 from wgcc.kernel.limits import MAX_GRID, MAX_STORAGE, Grid, check_limits
 from wgcc.kernel.ranges import Range, arithmetic, single, whole_range
 from wgcc.kernel.rewrite.transform import assigned_in
+from wgcc.kernel.tokenize import WgslError
 from wgcc.kernel.tree import (
     Assign,
     Binary,
@@ -60,6 +61,8 @@ def check(
     max_storage: int = MAX_STORAGE,
 ) -> KernelReport:
     """`grid`: the most workgroups it is started with. `counters`: uniforms that count rounds."""
+    if "main" not in module.functions:
+        raise WgslError("there is no function `main`")
     findings = Findings()
     evaluation = Evaluation(module, findings, counters or {})
     checker = _Checker(evaluation)
@@ -80,7 +83,10 @@ class _Checker:
 
     def workgroup(self) -> Grid:
         sizes = [self._e.value(size).expr for size in self._module.workgroup]
-        x, y, z, *_ = [self._e.facts.range(e).high for e in sizes if e is not None] + [1, 1]
+        known = [self._e.facts.range(e).high for e in sizes if e is not None]
+        if not 0 < len(known) == len(sizes) <= 3:
+            raise WgslError("the size of its workgroups is not known")
+        x, y, z = (*known, 1, 1)[:3]
         return x, y, z
 
     def main(self, grid: Grid, size: Grid) -> None:
@@ -98,7 +104,7 @@ class _Checker:
         return self._e.opaque(kind, name, True, single(0) if kind in ("u32", "i32") else None)
 
     def _built_in(self, name: str, grid: Grid, size: Grid) -> Value:
-        most = {
+        sizes = {
             "local_invocation_index": (prod(size),),
             "subgroup_size": (MAX_SUBGROUP + 1,),
             "subgroup_invocation_id": (MAX_SUBGROUP,),
@@ -106,9 +112,11 @@ class _Checker:
             "num_workgroups": tuple(n + 1 for n in grid),
             "local_invocation_id": size,
             "global_invocation_id": tuple(n * s for n, s in zip(grid, size, strict=True)),
-        }[name]
+        }
+        if name not in sizes:
+            raise WgslError(f"`{name}` is no value that a thread is given")
         is_uniform = name in ("workgroup_id", "num_workgroups")
-        parts = tuple(self._e.opaque("u32", name, is_uniform, Range(0, n - 1)) for n in most)
+        parts = tuple(self._e.opaque("u32", name, is_uniform, Range(0, n - 1)) for n in sizes[name])
         return parts[0] if len(parts) == 1 else Value("vec3<u32>", is_uniform, parts=parts)
 
     def _function(self, function: FunctionDef, args: list[Value]) -> Value:

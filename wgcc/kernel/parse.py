@@ -362,15 +362,15 @@ class _Parser:
 
 def _name_argument(args: tuple[Expr, ...]) -> str:
     """The only argument of an attribute, which is a name."""
-    (arg,) = args
-    assert isinstance(arg, Name)
-    return arg.name
+    if len(args) != 1 or not isinstance(args[0], Name):
+        raise WgslError("the argument of an attribute is not a name")
+    return args[0].name
 
 
 def _whole(args: tuple[Expr, ...]) -> int:
-    (arg,) = args
-    assert isinstance(arg, Literal)
-    return int(arg.value)
+    if len(args) != 1 or not isinstance(args[0], Literal):
+        raise WgslError("the argument of an attribute is not a number")
+    return int(args[0].value)
 
 
 def _number(text: str) -> Literal:
