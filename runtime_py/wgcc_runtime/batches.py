@@ -19,7 +19,7 @@ from wgcc_runtime.frames import column_list, column_names
 from wgcc_runtime.plan import Entry
 
 Batch = dict[str, Array]
-# What becomes of the rows after the last full batch: they are left out, or repeated.
+# The rows after the last full batch are left out, or repeated until they are a batch.
 DROP, FILL = "drop", "fill"
 # Arrays up to this size are checked and converted once, larger ones row by row.
 CONVERT_BYTES = 256 << 20

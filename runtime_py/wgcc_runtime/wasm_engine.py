@@ -253,7 +253,7 @@ class Team:
         self._members: list[_Member] = []
         self._lock = threading.Lock()
         self._at_work = 0
-        # What ended the job, and what its threads raised.
+        # The error that ended the job, and those that its threads raised.
         self._error: BaseException | None = None
         self._failures: list[BaseException] = []
         self._doing, self._since = "loading twin.wasm", 0.0

@@ -26,7 +26,7 @@ from wgcc_runtime.errors import WgccError
 from wgcc_runtime.frames import is_frame
 from wgcc_runtime.regular_files import read_regular
 
-# What makes a table, or arrays, of a text.
+# Each format's reader makes a table, or arrays, of a text.
 ReadTable = Callable[[str, Source], JsonTable | dict[str, Array]]
 
 
