@@ -30,10 +30,21 @@ NODE = ROOT / ".cache" / "node"
 # The others run bundles as their users do: in a browser, in Deno, in an app of vite and React, with
 # TypeScript.
 NODE_PACKAGES = (
-    "webgpu@0.6", "deno@2", "playwright-core@1", "vite@8", "esbuild@0.28", "@webgpu/types@0.1",
-    "typescript@7", "typescript6@npm:typescript@6", "typescript54@npm:typescript@5.4",
-    "react@19", "react-dom@19", "rollup@4", "webpack@5", "webpack-cli@7",
-)  # fmt: skip
+    "webgpu@0.6",
+    "deno@2",
+    "playwright-core@1",
+    "vite@8",
+    "esbuild@0.28",
+    "@webgpu/types@0.1",
+    "typescript@7",
+    "typescript6@npm:typescript@6",
+    "typescript54@npm:typescript@5.4",
+    "react@19",
+    "react-dom@19",
+    "rollup@4",
+    "webpack@5",
+    "webpack-cli@7",
+)
 # Wheels that hold real models, which tests import. They are downloaded, not installed.
 MODELS = ROOT / ".cache" / "models"
 MODEL_WHEELS = ("magika==1.0.3", "basic-pitch==0.4.0")
