@@ -27,7 +27,7 @@ def test_commands_run(
 ) -> None:
     for name in ("model.wg", "data.safetensors"):
         shutil.copy(EXAMPLE / name, tmp_path)
-    build(tmp_path / "model.wg", tmp_path / "bundle")
+    build(EXAMPLE / "model.wg", tmp_path / "bundle")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WGCC_DEVICE", "wasm")
     for command in commands():

@@ -1,4 +1,4 @@
-"""What holds a kernel back on a GPU, and what would help.
+"""Says what holds a kernel back on a GPU, and what would help.
 
 The access model says which part of the device is the busiest; a measurement, where there is one of
 that device, says whether the kernel waits instead.

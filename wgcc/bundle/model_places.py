@@ -1,4 +1,4 @@
-"""Where in the model a dispatch belongs: the layer (`blocks.1.attn`) whose work it does.
+"""The place of a dispatch in the model: the layer (`blocks.1.attn`) whose work it does.
 
 A plan names what a dispatch stores last, which may be a value of the layer around (`x_2`); the
 parameters that it reads tell the layer then. The name of a kernel tells nothing, because equal
@@ -17,8 +17,8 @@ from wgcc.bundle.plan import all_dispatches
 from wgcc.ir.dtypes import words_of
 from wgcc.ir.places import WORD
 
-# How names of gradients, and of what optimizers store, begin.
-GRADIENT, OPTIMIZER_STATE = "d.", "opt/"
+# How names of gradients begin.
+GRADIENT = "d."
 _UPDATE = re.compile(r"\w+_update")
 OPTIMIZER, ENTRY = "optimizer", "entry"
 
@@ -36,10 +36,11 @@ class ModelPlace:
 
 def model_places(plan: Mapping[str, Any], entry: str) -> list[ModelPlace]:
     """One for each dispatch of an entry, then those of its guard."""
+    # Names of state that wgcc adds, for optimizers and random numbers, contain a `/`.
     owners = {
         (spec["buffer"], spec["offset"], WORD * words_of(spec["dtype"], prod(spec["shape"]))): name
         for name, spec in plan["tensors"].items()
-        if spec["role"] in ("param", "state") and not name.startswith(OPTIMIZER_STATE)
+        if spec["role"] in ("param", "state") and "/" not in name
     }
     layers = {layer for name in owners.values() for layer in _layers(name)}
     dispatches = all_dispatches(plan["entries"][entry])

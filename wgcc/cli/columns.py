@@ -1,4 +1,4 @@
-"""What the columns of tables mean, as `--explain` prints it below them."""
+"""The meaning of the columns of tables, as `--explain` prints it below them."""
 
 from __future__ import annotations
 

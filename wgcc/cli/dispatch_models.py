@@ -1,4 +1,4 @@
-"""What the access model says of the dispatches of a bundle's entry."""
+"""Asks the access model about the dispatches of a bundle's entry."""
 
 from __future__ import annotations
 

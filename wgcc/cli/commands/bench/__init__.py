@@ -163,7 +163,7 @@ class Measured:
     def _judge(
         self, name: str, rows: Sequence[KernelTime], device: Device, is_measured: bool
     ) -> list[dict[str, Any]]:
-        """What the access model says of each dispatch of an entry."""
+        """Asks the access model about each dispatch of an entry."""
         model = self._model
         models = accesses(self._path, model.plan, model.plan.dispatches(name, model.profile_name))
         judged: list[dict[str, Any]] = []

@@ -73,7 +73,7 @@ EXPLAINED = 3
 
 
 def _advice(profile: Facts, rows: list[Facts]) -> str:
-    """Why the slowest kernels are not faster on a GPU, and what would help."""
+    """Says why the slowest kernels are not faster on a GPU, and what would help."""
     measured = "measured" if profile.get("predicted_for") else "modelled, not measured"
     lines = [f"on {profile['judged_for']} ({measured}) the slowest are held back by"]
     for row in [row for row in rows if row["verdict"]][:EXPLAINED]:
