@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from wgcc.access.devices import Device, seconds
 from wgcc.access.model import access_or_none
 from wgcc.cli.printing import size, table
+from wgcc.kernel.parse import readable_module
 
 if TYPE_CHECKING:
     from wgcc_runtime.plan import Dispatch, Plan
@@ -25,8 +26,8 @@ def predicted_ms(
         key = (dispatch.kernel, *dispatch.grid, *bound)
         if key not in known:
             file = folder / "kernels" / plan.kernels[dispatch.kernel].file
-            text = file.read_text(encoding="utf-8")
-            access = access_or_none(text, dispatch.grid, dispatch.flops, bound)
+            kernel = readable_module(file.read_text(encoding="utf-8"))
+            access = access_or_none(kernel, dispatch.grid, dispatch.flops, bound)
             known[key] = 1000 * seconds(access, device) if access else 0.0
         milliseconds.append(known[key])
     return milliseconds
