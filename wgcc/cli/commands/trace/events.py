@@ -118,9 +118,9 @@ def trace_of(step: Step) -> dict[str, Any]:
 
 
 def _process(step: Step, number: int, name: str, times: Sequence[float]) -> Iterator[Event]:
-    yield _named("process_name", number, 0, f"{step.entry}, {name}")
-    yield _named("thread_name", number, LAYERS, "layers")
-    yield _named("thread_name", number, KERNELS, "dispatches")
+    yield _name_event("process_name", number, 0, f"{step.entry}, {name}")
+    yield _name_event("thread_name", number, LAYERS, "layers")
+    yield _name_event("thread_name", number, KERNELS, "dispatches")
     begins = [0.0]
     for ms in times:
         # Whole nanoseconds, so that slices which follow each other do not overlap.
@@ -170,5 +170,5 @@ def _slice(
     }  # fmt: skip
 
 
-def _named(kind: str, process: int, thread: int, name: str) -> Event:
+def _name_event(kind: str, process: int, thread: int, name: str) -> Event:
     return {"name": kind, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}
