@@ -221,6 +221,11 @@ class Model(OpenedModel, WithTokens):
         return Parameters(self)
 
     @property
+    def live_settings(self) -> Mapping[str, str]:
+        """Settings of optimizers that can change between steps, with the names of their state."""
+        return {}
+
+    @property
     def classes(self) -> list[str] | None:
         """The names of the classes that the model predicts, by their ids."""
         return prepare.class_names(self.preparation)

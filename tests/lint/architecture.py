@@ -30,7 +30,7 @@ ROWS = (
     ("from_onnx", "to_onnx", "to_torch"),
     ("compile_error", "live_settings"),
     ("in_memory",),
-    ("sklearn",),
+    ("sklearn", "cell_magic"),
     ("language_service",),
     ("cli",),
 )
@@ -96,8 +96,8 @@ ONLY_IN = {
 AT_MOST_ONE_FILE = ("lark", "jinja2")
 MAX_FILE, MAX_FUNCTION = 400, 50
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc"}
-# Called by Python, the standard library, click or wasmtime.
-CALLED_FROM_OUTSIDE = re.compile(r"__\w+__|do_[A-Z]+|log_message|get_command|_as_extern")
+# Called by Python, the standard library, click, wasmtime or marimo.
+CALLED_FROM_OUTSIDE = re.compile(r"__\w+__|do_[A-Z]+|log_message|get_command|_as_extern|_display_")
 
 
 def everywhere(tree: Tree) -> list[str]:
