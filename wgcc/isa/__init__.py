@@ -1,4 +1,1 @@
-"""What real GPU compilers make of kernels, without a GPU: nothing here runs a kernel.
-
-See README.md of this folder.
-"""
+"""Asks real GPU compilers about kernels, without a GPU: nothing here runs one. See README.md."""

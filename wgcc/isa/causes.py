@@ -10,17 +10,17 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from wgcc.isa.listing import Instruction
+from wgcc.isa.listing import MachineInstruction
 
 # In the order of tables. `arithmetic` and `fma` are what the kernel is for.
 CAUSES = ("fma", "arithmetic", "load", "clamp", "loop", "address", "conversion", "move")
 
 _REGISTER = re.compile(r"\b(U?R\d+|U?P\d|[vs]\d+|vcc|exec|scc)\b|\b([vs])\[(\d+):(\d+)\]")
 _BY_OPCODE = (
-    ("clamp", r"[vs]_min(3|max)?_u32\w*|(V?I|U)IMNMX\S*|VIMNMX\S*|IMNMX\S*"),
+    ("clamp", r"[vs]_min(3|max)?_u32\w*|[UV]?IMNMX\S*"),
     ("conversion", r"v_cvt_\w+|v_pack_b32_f16\w*|[IF]2[IF]P?(\.\S+)?|I2FP\S*|PRMT\S*"),
     ("move", r"[vs]_mov\w*|v_accvgpr\w*|U?MOV\S*|IMAD\.MOV\S*|HFMA2\.MMA\S*|CS2R\S*|v_dual_mov\w*"),
-    ("loop", r"[vs]_cmp\w*|s_(and|or|xor|andn2|and_not1)_b64|s_\w*saveexec\w*|U?ISETP\S*|U?PLOP3\S*"),
+    ("loop", r"[vs]_cmp\w*|s_(and|or|xor|andn2|and_not1)_b64|s_\w*saveexec\w*|U?(ISETP|PLOP3)\S*"),
 )
 _INTEGER = re.compile(
     r"[vs]_(add|sub|subrev|mul|mad|lshl|lshr|ashr|and|or|xor|bfe|bfi|alignbit|addc|not)\w*_"
@@ -30,19 +30,19 @@ _INTEGER = re.compile(
 _MEMORY = ("shared", "memory")
 
 
-def causes(loop: Sequence[Instruction]) -> list[str]:
+def causes(loop: Sequence[MachineInstruction]) -> list[str]:
     """One of `CAUSES` for each instruction, or "" for what only waits."""
-    addressing = _feeding(loop, (item for item in loop if item.kind in _MEMORY))
-    ending = _feeding(loop, (item for item in loop if _opcode_cause(item) == "loop"))
+    addressing = _inputs_of(loop, (item for item in loop if item.kind in _MEMORY))
+    ending = _inputs_of(loop, (item for item in loop if _opcode_cause(item) == "loop"))
     return [_cause(item, addressing, ending) for item in loop]
 
 
-def count_causes(loop: Sequence[Instruction]) -> dict[str, int]:
+def count_causes(loop: Sequence[MachineInstruction]) -> dict[str, int]:
     counts = Counter(causes(loop))
     return {cause: counts[cause] for cause in CAUSES if counts[cause]}
 
 
-def _cause(item: Instruction, addressing: set[str], ending: set[str]) -> str:
+def _cause(item: MachineInstruction, addressing: set[str], ending: set[str]) -> str:
     if item.kind == "wait":
         return ""
     if item.kind in ("fma", "special"):
@@ -60,11 +60,11 @@ def _cause(item: Instruction, addressing: set[str], ending: set[str]) -> str:
     return "loop" if written & ending and not written & addressing else "address"
 
 
-def _opcode_cause(item: Instruction) -> str:
+def _opcode_cause(item: MachineInstruction) -> str:
     return next((cause for cause, text in _BY_OPCODE if re.fullmatch(text, item.opcode)), "")
 
 
-def _feeding(loop: Sequence[Instruction], users: Iterable[Instruction]) -> set[str]:
+def _inputs_of(loop: Sequence[MachineInstruction], users: Iterable[MachineInstruction]) -> set[str]:
     """The registers that the users read, and those from which these are computed in the loop."""
     wanted: set[str] = set()
     for user in users:
@@ -79,9 +79,11 @@ def _feeding(loop: Sequence[Instruction], users: Iterable[Instruction]) -> set[s
     return wanted
 
 
-def _read(item: Instruction) -> list[str]:
-    """Of an access, the registers of its address; of others, all but the one that is written."""
-    if item.kind in _MEMORY and "[" in item.text and item.opcode[0].isupper():
+def _read(item: MachineInstruction) -> list[str]:
+    """The registers of its address, if it is an access; else all: scalar compares write none."""
+    if item.kind not in _MEMORY:
+        return _registers(item.text)
+    if item.opcode[0].isupper() and "[" in item.text:
         return _registers(item.text[item.text.index("[") :])
     return _registers(item.text)[1:]
 

@@ -38,7 +38,7 @@ _NVIDIA_KINDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class MachineInstruction:
     """`line` is that of the source, where the compiler says it."""
 
     opcode: str
@@ -57,7 +57,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    instructions: tuple[Instruction, ...]
+    instructions: tuple[MachineInstruction, ...]
     labels: dict[str, int]
 
     def loops(self) -> list[tuple[int, int]]:
@@ -71,7 +71,7 @@ class Listing:
                         ends[first] = max(ends.get(first, 0), at)
         return sorted(ends.items())
 
-    def hot_loop(self) -> Sequence[Instruction]:
+    def hot_loop(self) -> Sequence[MachineInstruction]:
         """The innermost loop with most multiply-adds, else with most instructions; or all."""
         loops = self.loops()
         inner = [loop for loop in loops if not any(is_inside(other, loop) for other in loops)]
@@ -89,7 +89,7 @@ def is_inside(inner: tuple[int, int], outer: tuple[int, int]) -> bool:
 
 
 def parse_listing(text: str) -> Listing:
-    instructions: list[Instruction] = []
+    instructions: list[MachineInstruction] = []
     labels: dict[str, int] = {}
     line: int | None = None
     for row in map(str.strip, text.splitlines()):
@@ -103,15 +103,17 @@ def parse_listing(text: str) -> Listing:
     return Listing(tuple(instructions), labels)
 
 
-def _instruction(row: str, line: int | None) -> list[Instruction]:
+def _instruction(row: str, line: int | None) -> list[MachineInstruction]:
     if match := _NVIDIA.match(row):
         kind = _kind(_NVIDIA_KINDS, match[2])
         # A multiply-add of zeros is a move.
         if kind == "fma" and re.search(r"-RZ, RZ", row):
             kind = "vector"
-        return [Instruction(match[2], match[1], kind, line)]
+        return [MachineInstruction(match[2], match[1], kind, line)]
     if match := _RADEON.match(row):
-        return [Instruction(match[1], match[0].strip(), _kind(_RADEON_KINDS, match[1]), line)]
+        return [
+            MachineInstruction(match[1], match[0].strip(), _kind(_RADEON_KINDS, match[1]), line)
+        ]
     return []
 
 

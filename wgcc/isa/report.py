@@ -23,8 +23,8 @@ from wgcc.kernel.tree import Binary, Expr, Literal, Module, Name
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What one compiler made of a kernel, or the `error` that it gave.
+class CompilerReport:
+    """A kernel as one compiler made it, or the `error` that it gave.
 
     `spills` are registers that do not fit; `shared` bytes of a workgroup; `waves` those that a SIMD
     holds at once, of 64 lanes (on NVIDIA the warps of a scheduler). `hot` counts the instructions
@@ -61,7 +61,7 @@ class Report:
 
 def report(
     kernels: Mapping[str, str], target: str, routes: Sequence[str] | None = None
-) -> list[Report]:
+) -> list[CompilerReport]:
     """In the order of the kernels. Routes that are not installed here are left out, but not all."""
     chosen = TARGETS[target].routes if routes is None else tuple(routes)
     usable = [route for route in chosen if not tools.missing(_tool(route))]
@@ -76,28 +76,29 @@ def _tool(route: str) -> str:
     return "naga" if route == "trusted" else route
 
 
-def _ask(kernels: Mapping[str, str], target: str, route: str) -> Iterator[Report]:
+def _ask(kernels: Mapping[str, str], target: str, route: str) -> Iterator[CompilerReport]:
     if route == "nvrtc":
         yield from _ask_nvidia(kernels, target)
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        errors = translate(kernels, route, folder)
-        files = [folder / f"{kernel}.spv" for kernel in kernels if kernel not in errors]
+        files, errors = translate(kernels, route, folder)
         results = compile_files(files, TARGETS[target].names) if files else {}
     for kernel, text in kernels.items():
         result = results.get(kernel, {"error": errors.get(kernel, "the driver said nothing")})
         if "error" in result:
-            yield Report(kernel, target, route, error=result["error"])
+            yield CompilerReport(kernel, target, route, error=result["error"])
         else:
             yield _radeon(kernel, text, target, route, result)
 
 
-def _radeon(kernel: str, text: str, target: str, route: str, result: dict[str, Any]) -> Report:
+def _radeon(
+    kernel: str, text: str, target: str, route: str, result: dict[str, Any]
+) -> CompilerReport:
     numbers = result["statistics"]
     waves = int(numbers["Subgroups per SIMD"])
     return _analyse(
-        Report(
+        CompilerReport(
             kernel,
             target,
             route,
@@ -113,22 +114,24 @@ def _radeon(kernel: str, text: str, target: str, route: str, result: dict[str, A
     )
 
 
-def _ask_nvidia(kernels: Mapping[str, str], target: str) -> Iterator[Report]:
+def _ask_nvidia(kernels: Mapping[str, str], target: str) -> Iterator[CompilerReport]:
     results, errors = compile_kernels(kernels, TARGETS[target].names[0])
     for kernel, text in kernels.items():
         if kernel in errors:
-            yield Report(kernel, target, "nvrtc", error=errors[kernel])
+            yield CompilerReport(kernel, target, "nvrtc", error=errors[kernel])
             continue
         made = results[kernel]
         waves = warps_per_scheduler(made.registers, made.shared, _threads(text))
-        plain = Report(
+        plain = CompilerReport(
             kernel, target, "nvrtc", registers=made.registers, spills=made.spills,
             shared=made.shared, waves=waves, source=tuple(made.source.splitlines()),
         )  # fmt: skip
         yield _analyse(plain, text, made.listing, NVIDIA_SLOTS)
 
 
-def _analyse(plain: Report, text: str, listing_text: str, slots: Sequence[str]) -> Report:
+def _analyse(
+    plain: CompilerReport, text: str, listing_text: str, slots: Sequence[str]
+) -> CompilerReport:
     listing = parse_listing(listing_text)
     hot = listing.hot_loop()
     kinds = Counter(item.kind for item in hot)

@@ -1,23 +1,23 @@
-"""What one thread issues for one tile of a product's inner axis: its loads and loops included."""
+"""Counts the instructions of a thread for one tile of a product, its loads and loops included."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 
-from wgcc.isa.listing import Instruction, Listing, is_inside
+from wgcc.isa.listing import Listing, MachineInstruction, is_inside
 
 _CONSTANT = re.compile(r"^const (\w+) = (\d+)u;", re.M)
 # How often a loop of loads runs that is not unrolled: a guess.
 LOADS = 4
-# Fewer multiply-adds are those of addresses or of an epilogue.
-FEWEST = 8
 # Slots of instructions: on Radeons those of vectors, which scalars and memory do not take.
 RADEON_SLOTS = ("fma", "vector", "special")
 NVIDIA_SLOTS = ("fma", "vector", "special", "shared", "memory", "scalar", "branch", "wait")
 
 
-def fma_share(instructions: Iterable[tuple[Instruction, int]], slots: Sequence[str]) -> float:
+def fma_share(
+    instructions: Iterable[tuple[MachineInstruction, int]], slots: Sequence[str]
+) -> float:
     """Multiply-adds among all slots; each instruction comes with how often it is executed."""
     used = multiply_adds = 0
     for item, times in instructions:
@@ -38,12 +38,12 @@ def tile_share(text: str, listing: Listing, slots: Sequence[str]) -> float | Non
     if not outer:
         return None
     loop = max(outer, key=lambda loop: listing.multiply_adds(*loop))
-    return fma_share(_executed(listing, loop, wanted), slots)
+    return fma_share(_one_iteration(listing, loop, wanted), slots)
 
 
-def _executed(
+def _one_iteration(
     listing: Listing, outer: tuple[int, int], wanted: int
-) -> list[tuple[Instruction, int]]:
+) -> list[tuple[MachineInstruction, int]]:
     """The instructions of one iteration of the outer loop, and how often each is executed."""
     inner = [loop for loop in listing.loops() if is_inside(loop, outer)]
     own = _own(listing, outer, inner)
@@ -53,14 +53,14 @@ def _executed(
     for loop in inner:
         items = _own(listing, loop, inner)
         count = sum(item.multiply_adds for item in items)
-        times = max(1, round(rest / count)) if count >= FEWEST else LOADS
+        times = max(1, round(rest / count)) if count else LOADS
         executed += [(item, times) for item in items]
     return executed
 
 
 def _own(
     listing: Listing, loop: tuple[int, int], loops: Sequence[tuple[int, int]]
-) -> list[Instruction]:
+) -> list[MachineInstruction]:
     """The instructions of a loop that are in none inside it."""
     inside = [other for other in loops if is_inside(other, loop)]
     return [

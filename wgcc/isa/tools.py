@@ -17,26 +17,18 @@ from wgcc.errors import WgError
 # Where distributions put the files that describe Vulkan drivers.
 _DRIVER_FOLDERS = ("/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/etc/vulkan/icd.d")
 _DRIVER_NAMES = {"radv": "radeon_icd*.json", "lavapipe": "lvp_icd*.json"}
-_SWIFTSHADER = (
-    "/usr/lib*/chromium*/vk_swiftshader_icd.json",
-    "/usr/share/chromium*/vk_swiftshader_icd.json",
-    "/opt/*/chrome*/vk_swiftshader_icd.json",
-    *(f"{folder}/vk_swiftshader_icd*.json" for folder in _DRIVER_FOLDERS),
-)
 
 
 def driver_file(driver: str) -> str | None:
-    """The file that describes radv, lavapipe or swiftshader to Vulkan's loader."""
-    patterns = _SWIFTSHADER
-    if driver in _DRIVER_NAMES:
-        patterns = tuple(f"{folder}/{_DRIVER_NAMES[driver]}" for folder in _DRIVER_FOLDERS)
+    """The file that describes radv or lavapipe to Vulkan's loader."""
+    patterns = (f"{folder}/{_DRIVER_NAMES[driver]}" for folder in _DRIVER_FOLDERS)
     return next((path for pattern in patterns for path in sorted(glob(pattern))), None)
 
 
-def software_drivers() -> dict[str, str]:
-    """Variables for a process that sees only software adapters: modules are made for no GPU."""
-    files = [file for name in ("lavapipe", "swiftshader") if (file := driver_file(name))]
-    return {"VK_ICD_FILENAMES": os.pathsep.join(files), "VK_DRIVER_FILES": os.pathsep.join(files)}
+def only_driver(driver: str) -> dict[str, str]:
+    """Variables for a process that sees this driver alone."""
+    file = driver_file(driver) or ""
+    return {"VK_ICD_FILENAMES": file, "VK_DRIVER_FILES": file}
 
 
 def compiler() -> str | None:
@@ -85,26 +77,22 @@ def _has_loader() -> bool:
 _CHECKS: Mapping[str, tuple[Callable[[], object], str]] = {
     "radv": (lambda: driver_file("radv"), "Mesa's RADV driver: apt install mesa-vulkan-drivers"),
     "loader": (_has_loader, "Vulkan's loader: apt install libvulkan1"),
-    "software": (
-        lambda: driver_file("lavapipe") or driver_file("swiftshader"),
-        "a software adapter: apt install mesa-vulkan-drivers",
-    ),
-    "swiftshader": (
-        lambda: driver_file("swiftshader"),
-        "SwiftShader, which Chromium brings: apt install chromium",
+    "lavapipe": (
+        lambda: driver_file("lavapipe"),
+        "Mesa's software adapter: apt install mesa-vulkan-drivers",
     ),
     "cc": (compiler, "a C compiler: apt install gcc"),
     "wgpu": (lambda: importlib.util.find_spec("wgpu"), "pip install wgpu"),
     "node": (lambda: shutil.which("node"), "Node: apt install nodejs"),
     "webgpu": (lambda: node_package("webgpu"), "Dawn for Node: npm install webgpu"),
-    "nvrtc": (lambda: nvidia_file(NVRTC), "pip install nvidia-cuda-nvrtc"),
-    "nvdisasm": (nvdisasm, "pip install nvidia-cuda-nvdisasm"),
+    "nvrtc": (lambda: nvidia_file(NVRTC), "pip install 'wgcc[isa]'"),
+    "nvdisasm": (nvdisasm, "pip install 'wgcc[isa]'"),
 }
-_VULKAN = ("radv", "loader", "software", "cc")
+_VULKAN = ("radv", "loader", "lavapipe", "cc")
 # The WGSL compilers by which kernels get to a card, and what each needs.
 NEEDS: Mapping[str, Sequence[str]] = {
     "naga": (*_VULKAN, "wgpu"),
-    "tint": (*_VULKAN, "swiftshader", "node", "webgpu"),
+    "tint": (*_VULKAN, "node", "webgpu"),
     "nvrtc": ("nvrtc", "nvdisasm"),
 }
 

@@ -22,7 +22,7 @@ _SECTION = re.compile(r"^\s*\.section\s+\.text\.(\w+)", re.M)
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class NvidiaCode:
     """`spills`: words that a thread stores for want of registers; `shared`: bytes of a workgroup.
 
     Lines of the listing name lines of `source`, the text of all kernels that were compiled at once.
@@ -37,14 +37,14 @@ class Compiled:
 
 def compile_kernels(
     kernels: Mapping[str, str], architecture: str
-) -> tuple[dict[str, Compiled], dict[str, str]]:
+) -> tuple[dict[str, NvidiaCode], dict[str, str]]:
     """Results, and errors of kernels that have none. All are compiled at once, if all can be."""
     try:
         return _compile_together(kernels, architecture), {}
     except (WgError, WgslError) as error:
         if len(kernels) == 1:
             return {}, {next(iter(kernels)): str(error)}
-    results: dict[str, Compiled] = {}
+    results: dict[str, NvidiaCode] = {}
     errors: dict[str, str] = {}
     for name, text in kernels.items():
         compiled, failed = compile_kernels({name: text}, architecture)
@@ -53,7 +53,7 @@ def compile_kernels(
     return results, errors
 
 
-def _compile_together(kernels: Mapping[str, str], architecture: str) -> dict[str, Compiled]:
+def _compile_together(kernels: Mapping[str, str], architecture: str) -> dict[str, NvidiaCode]:
     names = {f"kernel{number}": name for number, name in enumerate(kernels)}
     parts = [PRELUDE.read_text(encoding="utf-8")]
     parts += [print_module(parse_module(kernels[name]), key) for key, name in names.items()]
@@ -61,7 +61,7 @@ def _compile_together(kernels: Mapping[str, str], architecture: str) -> dict[str
     cubin, log = _compile(source, architecture)
     listings = _disassemble(cubin)
     return {
-        names[key]: Compiled(
+        names[key]: NvidiaCode(
             registers=int(registers),
             spills=_number(r"(\d+) bytes spill stores", before) // 4,
             shared=_number(r"(\d+) bytes smem", after),

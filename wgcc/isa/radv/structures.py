@@ -6,7 +6,6 @@ Each begins with a number for its type and a pointer to the next of a chain; `ma
 from __future__ import annotations
 
 from ctypes import (
-    POINTER,
     Structure,
     Union,
     addressof,
@@ -23,7 +22,7 @@ from ctypes import (
 from typing import Any, TypeVar
 
 NAME_SIZE = 256
-_HEAD = [("sType", c_uint32), ("pNext", c_void_p)]
+_HEAD: list[Any] = [("sType", c_uint32), ("pNext", c_void_p)]
 Made = TypeVar("Made", bound=Structure)
 
 
@@ -143,7 +142,7 @@ class SetInfo(Structure):
     ]
 
 
-class Binding(Structure):
+class BindingSlot(Structure):
     _fields_ = [
         ("binding", c_uint32),
         ("kind", c_uint32),
@@ -180,7 +179,7 @@ class ExecutableInfo(Structure):
     _fields_ = [*_HEAD, ("pipeline", c_uint64), ("index", c_uint32)]
 
 
-class Number(Union):
+class StatisticValue(Union):
     _fields_ = [("b32", c_uint32), ("i64", c_int64), ("u64", c_uint64), ("f64", c_double)]
 
 
@@ -191,11 +190,11 @@ class Statistic(Structure):
         ("name", c_char * NAME_SIZE),
         ("description", c_char * NAME_SIZE),
         ("format", c_uint32),
-        ("value", Number),
+        ("value", StatisticValue),
     ]
 
     def number(self) -> float:
-        value: Number = self.value
+        value: StatisticValue = self.value
         return float((value.b32, value.i64, value.u64, value.f64)[self.format])
 
 
@@ -224,4 +223,3 @@ VULKAN_12 = switches(47, 51)
 VULKAN_13 = switches(15, 53)
 EXECUTABLES = switches(1, 1000269000)
 ROBUSTNESS = switches(3, 1000286000)
-Strings = POINTER(c_char_p)

@@ -33,21 +33,21 @@ class VulkanError(Exception):
 
 def main(files: Sequence[str]) -> None:
     try:
-        device = Device()
+        device = VulkanDevice()
     except VulkanError as error:
         print(json.dumps({"error": str(error)}), flush=True)
         return
     print(json.dumps({"device": device.name}), flush=True)
-    for file in files:
-        print(json.dumps({"start": Path(file).stem}), flush=True)
+    for number, file in enumerate(files):
+        print(json.dumps({"start": number}), flush=True)
         try:
             result = device.compile(Path(file).read_bytes())
         except VulkanError as error:
             result = {"error": str(error)}
-        print(json.dumps({"kernel": Path(file).stem, **result}), flush=True)
+        print(json.dumps({"kernel": number, **result}), flush=True)
 
 
-class Device:
+class VulkanDevice:
     """A device of the first adapter, which keeps what it knows of the pipelines it compiles."""
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class Device:
         return properties.raw[20 : 20 + vk.NAME_SIZE].split(b"\0")[0].decode(errors="replace")
 
     def _open(self, adapter: c_void_p) -> None:
-        """With all features that the adapter has, as the memory checks of browsers need some."""
+        """Opens it with all features of the adapter, as the memory checks of browsers need some."""
         last = vk.make(vk.VULKAN_13)
         chain = [last]
         for kind in (vk.VULKAN_12, vk.VULKAN_11, vk.EXECUTABLES, vk.ROBUSTNESS, vk.CORE):
@@ -112,7 +112,9 @@ class Device:
         sets = (c_uint64 * (max(bindings, default=-1) + 1))()
         for number in range(len(sets)):
             slots = bindings.get(number, [])
-            records = (vk.Binding * len(slots))(*((at, kind, 1, COMPUTE) for at, kind in slots))
+            records = (vk.BindingSlot * len(slots))(
+                *(vk.BindingSlot(at, kind, 1, COMPUTE) for at, kind in slots)
+            )
             info = vk.make(vk.SetInfo, count=len(slots), bindings=addressof(records))
             slot = ctypes.cast(addressof(sets) + 8 * number, c_void_p)
             self._call("vkCreateDescriptorSetLayout", self._device, byref(info), None, slot)

@@ -31,11 +31,55 @@ typedef struct {
   const uint32_t *code;
 } ModuleInfo;
 
+typedef struct {
+  int32_t type;
+  const Chain *next;
+  uint32_t switches[55];
+} Features;
+typedef struct {
+  int32_t type;
+  const Chain *next;
+  uint32_t flags, queue_count;
+  const void *queues;
+  uint32_t layer_count;
+  const void *layers;
+  uint32_t extension_count;
+  const void *extensions;
+  uint32_t *switches;
+} DeviceInfo;
+typedef void (*GetFeatures)(void *, void *);
+
+/* Dawn refuses drivers without arrays of bindings (switches 33 to 36), such as Mesa's of 2022. No
+ * shader gets to the driver, so they are promised to Dawn, and not asked for. */
+enum { FEATURES = 1000059000, FIRST_PROMISED = 33, LAST_PROMISED = 36 };
 enum { INSTANCE_CHAIN = 47, DEVICE_CHAIN = 48, ENTRY_POINT = 15, MOST_NAME = 64 };
 
 static GetProc next_instance_proc, next_device_proc;
 static Create next_create_module;
 static int count;
+
+static GetFeatures next_features, next_features2;
+
+static void set_promised(uint32_t *switches, uint32_t to) {
+  if (!switches) return;
+  for (int i = FIRST_PROMISED; i <= LAST_PROMISED; i++) switches[i] = to;
+}
+
+static void get_features(void *adapter, uint32_t *switches) {
+  next_features(adapter, switches);
+  set_promised(switches, 1);
+}
+
+static void get_features2(void *adapter, Features *features) {
+  next_features2(adapter, features);
+  set_promised(features->switches, 1);
+}
+
+static void ask_for_none_promised(const DeviceInfo *info) {
+  set_promised(info->switches, 0);
+  for (const Chain *chain = info->next; chain; chain = chain->next)
+    if (chain->type == FEATURES) set_promised(((Features *)chain)->switches, 0);
+}
 
 static Link *take_link(const void *info, int32_t type) {
   const Chain *chain = ((const Chain *)info)->next;
@@ -94,7 +138,13 @@ static int32_t create_instance(const void *info, const void *with, void **out) {
   Link *link = take_link(info, INSTANCE_CHAIN);
   if (!link) return -3;
   next_instance_proc = link->get_instance_proc;
-  return ((CreateInstance)next_instance_proc(NULL, "vkCreateInstance"))(info, with, out);
+  Function create = next_instance_proc(NULL, "vkCreateInstance");
+  int32_t result = ((CreateInstance)create)(info, with, out);
+  if (result) return result;
+  /* Asked for later, the loader would give the functions of this layer. */
+  next_features = (GetFeatures)next_instance_proc(*out, "vkGetPhysicalDeviceFeatures");
+  next_features2 = (GetFeatures)next_instance_proc(*out, "vkGetPhysicalDeviceFeatures2");
+  return 0;
 }
 
 static int32_t create_device(void *adapter, const void *info, const void *with, void **out) {
@@ -102,6 +152,7 @@ static int32_t create_device(void *adapter, const void *info, const void *with, 
   if (!link) return -3;
   next_device_proc = link->get_proc;
   Function create = link->get_instance_proc(NULL, "vkCreateDevice");
+  ask_for_none_promised(info);
   int32_t result = ((CreateDevice)create)(adapter, info, with, out);
   if (result == 0) next_create_module = (Create)next_device_proc(*out, "vkCreateShaderModule");
   return result;
@@ -117,6 +168,8 @@ Function wgcc_get_instance_proc(void *instance, const char *name) {
   if (!strcmp(name, "vkGetInstanceProcAddr")) return (Function)wgcc_get_instance_proc;
   if (!strcmp(name, "vkCreateInstance")) return (Function)create_instance;
   if (!strcmp(name, "vkCreateDevice")) return (Function)create_device;
+  if (!strcmp(name, "vkGetPhysicalDeviceFeatures")) return (Function)get_features;
+  if (!strncmp(name, "vkGetPhysicalDeviceFeatures2", 28)) return (Function)get_features2;
   if (!strcmp(name, "vkGetDeviceProcAddr")) return (Function)wgcc_get_device_proc;
   if (!strcmp(name, "vkCreateShaderModule")) return (Function)create_module;
   return next_instance_proc ? next_instance_proc(instance, name) : NULL;

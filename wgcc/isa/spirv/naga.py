@@ -18,9 +18,9 @@ import wgpu
 def main(dumped: Path, out: Path, mode: str) -> None:
     if mode == "trusted":
         _trust()
-    adapters = [a for a in wgpu.gpu.enumerate_adapters_sync() if a.info["backend_type"] == "Vulkan"]
-    adapter = max(adapters, key=lambda adapter: len(_features(adapter)))
-    features = _features(adapter)
+    adapters = wgpu.gpu.enumerate_adapters_sync()
+    adapter = next(one for one in adapters if one.info["backend_type"] == "Vulkan")
+    features = [name for name in ("shader-f16", "subgroup") if name in adapter.features]
     limits = {key: value for key, value in adapter.limits.items() if not key.startswith("min")}
     device = adapter.request_device_sync(required_features=features, required_limits=limits)
     for name, text in json.load(sys.stdin).items():
@@ -33,10 +33,6 @@ def main(dumped: Path, out: Path, mode: str) -> None:
             (out / f"{name}.txt").write_text(str(error), encoding="utf-8")
             continue
         max(set(dumped.iterdir()) - before).rename(out / f"{name}.spv")
-
-
-def _features(adapter: Any) -> list[str]:
-    return [name for name in ("shader-f16", "subgroup") if name in adapter.features]
 
 
 def _trust() -> None:

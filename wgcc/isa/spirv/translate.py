@@ -22,17 +22,19 @@ HERE = Path(__file__).parent
 LAYER = "VK_LAYER_wgcc_spirv"
 
 
-def translate(kernels: Mapping[str, str], by: str, folder: Path) -> dict[str, str]:
-    """Writes NAME.spv of each kernel into the folder; returns the errors of those that have none.
+def translate(
+    kernels: Mapping[str, str], by: str, folder: Path
+) -> tuple[dict[str, Path], dict[str, str]]:
+    """Files with the SPIR-V of kernels, in the folder, and the errors of kernels that have none.
 
     `by` is `naga`, `trusted` (naga without run-time checks) or `tint`.
     """
-    # Numbers for names, which are ours to choose as names of files.
+    # Files are called by numbers: a name may be no name of a file.
     numbered = {str(i): text for i, text in enumerate(kernels.values())}
     dump = folder / "modules"
     dump.mkdir()
     variables = {
-        **tools.software_drivers(),
+        **tools.only_driver("lavapipe"),
         **_layer(folder),
         "WGCC_SPIRV": str(dump),
         "XDG_RUNTIME_DIR": os.environ.get("XDG_RUNTIME_DIR", str(folder)),
@@ -41,14 +43,10 @@ def translate(kernels: Mapping[str, str], by: str, folder: Path) -> dict[str, st
     code, _, said = run_worker(by, command, variables, json.dumps(numbered))
     if code:
         raise WgError(f"{by} failed: {last_line(said)}")
-    errors = {}
-    for number, name in enumerate(kernels):
-        error = folder / f"{number}.txt"
-        if error.is_file():
-            errors[name] = _in_one_line(error.read_text(encoding="utf-8"))
-        else:
-            (folder / f"{number}.spv").rename(folder / f"{name}.spv")
-    return errors
+    files = {name: folder / f"{number}.spv" for number, name in enumerate(kernels)}
+    failed = {name: file.with_suffix(".txt") for name, file in files.items() if not file.is_file()}
+    errors = {name: _in_one_line(file.read_text("utf-8")) for name, file in failed.items()}
+    return {name: file for name, file in files.items() if name not in errors}, errors
 
 
 def _in_one_line(error: str) -> str:

@@ -117,7 +117,7 @@ def command(
         raise click.UsageError("choose one of --kernel, --kernels, --memory and --graph.")
     if wat and (kernel is None or as_json):
         raise click.UsageError("--wat goes with --kernel NAME, and not with --json.")
-    if target is not None and (kernels or memory or wat or graph or stage or language):
+    if target is not None and any((kernels, memory, wat, graph, stage, language)):
         raise click.UsageError("--isa goes with --kernel, --entry and --json alone.")
     _check_language(stage, kernel, language)
     subject = open_subject(path, sizes, model, seed, entry, strict_dims)
@@ -133,18 +133,20 @@ def command(
         _show_kernels(subject, kernel, as_json)
     elif as_json:
         _show_json(subject, stage, memory, graph)
-    elif memory:
-        from wgcc.cli.commands.show.overview import memory_text
-
-        show(memory_text(subject))
-    elif graph is not None:
-        show(_drawing(subject, stage or "fused", graph).rstrip("\n"))
-    elif stage is not None:
-        show(_stage_text(subject, stage, language).rstrip("\n"))
     else:
-        from wgcc.cli.commands.show.overview import overview
+        show(_text(subject, stage, language, memory, graph).rstrip("\n"))
 
-        show(overview(subject.plan))
+
+def _text(
+    subject: Subject, stage: str | None, language: str | None, memory: bool, graph: str | None
+) -> str:
+    from wgcc.cli.commands.show.overview import memory_text, overview
+
+    if memory:
+        return memory_text(subject)
+    if graph is not None:
+        return _drawing(subject, stage or "fused", graph)
+    return overview(subject.plan) if stage is None else _stage_text(subject, stage, language)
 
 
 def _check_language(stage: str | None, kernel: str | None, language: str | None) -> None:

@@ -10,7 +10,7 @@ from wgcc.cli.printing import size, table
 from wgcc.isa import tools
 from wgcc.isa.causes import causes
 from wgcc.isa.listing import Listing
-from wgcc.isa.report import Report
+from wgcc.isa.report import CompilerReport
 from wgcc.isa.targets import TARGETS
 
 # Causes that are no work of the kernel.
@@ -22,14 +22,14 @@ _COLUMNS = (
 _SOURCE = re.compile(r"^// from (.+)$", re.M)
 
 
-def isa_json(reports: Sequence[Report], with_listing: bool) -> list[dict[str, Any]]:
+def isa_json(reports: Sequence[CompilerReport], with_listing: bool) -> list[dict[str, Any]]:
     return [
         {**item.facts(), **({"listing": _rows(item)} if with_listing and item.listing else {})}
         for item in reports
     ]
 
 
-def isa_table(reports: Sequence[Report], kernels: Mapping[str, str], target: str) -> str:
+def isa_table(reports: Sequence[CompilerReport], kernels: Mapping[str, str], target: str) -> str:
     """All kernels, each by every WGSL compiler; `extra` says what other instructions are for."""
     rows = [list(_COLUMNS)]
     for item in reports:
@@ -38,7 +38,7 @@ def isa_table(reports: Sequence[Report], kernels: Mapping[str, str], target: str
     return "\n".join([table(rows, right=range(2, len(_COLUMNS) - 2)), "", *notes])
 
 
-def isa_listing(reports: Sequence[Report], text: str, target: str) -> str:
+def isa_listing(reports: Sequence[CompilerReport], text: str, target: str) -> str:
     """One kernel: its figures, and its instructions with what each is for."""
     parts = [f"compiled for {TARGETS[target].card}; nothing ran", *_absent(target)]
     for item in reports:
@@ -57,7 +57,7 @@ def _absent(target: str) -> list[str]:
     ]
 
 
-def _cells(item: Report) -> list[str]:
+def _cells(item: CompilerReport) -> list[str]:
     if item.error:
         return [item.kernel, item.route, *["-"] * (len(_COLUMNS) - 4), item.error]
     hot = [item.hot.get(kind, 0) for kind in ("fma", "vector", "special", "shared", "memory")]
@@ -70,7 +70,7 @@ def _cells(item: Report) -> list[str]:
     ]  # fmt: skip
 
 
-def _extra(item: Report) -> str:
+def _extra(item: CompilerReport) -> str:
     named = (f"{cause} {item.causes[cause]}" for cause in EXTRA if cause in item.causes)
     return ", ".join(named)
 
@@ -80,7 +80,7 @@ def _model_lines(text: str) -> str:
     return match[1] if match else ""
 
 
-def _heading(item: Report, text: str) -> list[str]:
+def _heading(item: CompilerReport, text: str) -> list[str]:
     lines = [f"{item.kernel} by {item.route}, from {_model_lines(text)}"]
     if item.error:
         return [*lines, f"  {item.error}"]
@@ -96,7 +96,7 @@ def _heading(item: Report, text: str) -> list[str]:
     ]
 
 
-def _rows(item: Report) -> list[dict[str, Any]]:
+def _rows(item: CompilerReport) -> list[dict[str, Any]]:
     """The instructions, each with its kind and cause, and its line of the kernel where known."""
     listing = item.listing or Listing((), {})
     hot = listing.hot_loop()
@@ -113,7 +113,7 @@ def _rows(item: Report) -> list[dict[str, Any]]:
     return rows
 
 
-def _source(item: Report, line: int | None) -> str:
+def _source(item: CompilerReport, line: int | None) -> str:
     return item.source[line - 1].strip() if line and line <= len(item.source) else ""
 
 
