@@ -21,7 +21,7 @@ LINES = "log.jsonl"
 
 def log_at(place: str | Path, step: int, watched: WatchedModel | None = None) -> Log:
     """A file of lines, or a folder if there is one of that name, or the name ends with a slash."""
-    if str(place).endswith(("/", os.sep)) or Path(place).is_dir():
+    if str(place).endswith(("/", os.sep)) or os.path.isdir(place):
         return LogFolder(Path(place), step, watched)
     return Log(place, step)
 
