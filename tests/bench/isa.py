@@ -16,6 +16,7 @@ from wgcc.access.model import access_or_none
 from wgcc.bundle.plan import all_dispatches, times_run
 from wgcc.compiler import compile_file
 from wgcc.isa.report import CompilerReport, report
+from wgcc.kernel.parse import parse_module
 
 ROOT = Path(__file__).parent.parent.parent
 BENCH, EXAMPLES = ROOT / "tests" / "bench" / "models", ROOT / "examples"
@@ -71,7 +72,7 @@ def work_of(plan: Mapping[str, Any]) -> dict[str, int]:
 
 def registers_of(text: str) -> int | None:
     """By the access model, which needs no compiler."""
-    access = access_or_none(text, (1, 1, 1))
+    access = access_or_none(parse_module(text), (1, 1, 1))
     return access.registers if access else None
 
 

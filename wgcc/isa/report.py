@@ -6,10 +6,11 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
-from wgcc.errors import WgError
+from wgcc.access.model import workgroup_size
 from wgcc.isa import tools
 from wgcc.isa.causes import count_causes
 from wgcc.isa.listing import KINDS, Listing, parse_listing
@@ -19,7 +20,6 @@ from wgcc.isa.spirv.translate import translate
 from wgcc.isa.targets import TARGETS, warps_per_scheduler
 from wgcc.isa.tiles import NVIDIA_SLOTS, RADEON_SLOTS, fma_share, tile_share
 from wgcc.kernel.parse import parse_module
-from wgcc.kernel.tree import Binary, Expr, Literal, Module, Name
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,19 +149,4 @@ def _analyse(
 
 def _threads(text: str) -> int:
     """The threads of a workgroup."""
-    module = parse_module(text)
-    count = 1
-    for size in module.workgroup:
-        count *= _integer(module, size)
-    return count
-
-
-def _integer(module: Module, expr: Expr) -> int:
-    match expr:
-        case Name(name):
-            return _integer(module, module.constants[name])
-        case Literal(value):
-            return int(value)
-        case Binary("*", left, right):
-            return _integer(module, left) * _integer(module, right)
-    raise WgError("the size of a workgroup is no product of constants")
+    return prod(workgroup_size(parse_module(text)))

@@ -75,6 +75,7 @@ STAGES = ("ast", *IR_STAGES, *STEP_STAGES, "fused", "plan")
     "registers, spills, instructions of the hot loop and what they are for. With --kernel, the "
     "listing. `wgcc doctor` says what that needs.",
 )
+@click.option("--explain", is_flag=True, help="With --kernels: say what each column means.")
 @click.option("--memory", is_flag=True, help="Print what GPU memory holds, and when.")
 @click.option(
     "--graph",
@@ -98,6 +99,7 @@ def command(
     wat: bool,
     kernels: bool,
     target: str | None,
+    explain: bool,
     memory: bool,
     graph: str | None,
     entry: str | None,
@@ -113,10 +115,7 @@ def command(
     """
     from wgcc.cli.commands.show.subject import open_subject
 
-    if sum((kernel is not None, kernels, memory, graph is not None)) > 1:
-        raise click.UsageError("choose one of --kernel, --kernels, --memory and --graph.")
-    if wat and (kernel is None or as_json):
-        raise click.UsageError("--wat goes with --kernel NAME, and not with --json.")
+    _check_options(kernel, wat, kernels, explain, memory, graph, as_json)
     if target is not None and any((kernels, memory, wat, graph, stage, language)):
         raise click.UsageError("--isa goes with --kernel, --entry and --json alone.")
     _check_language(stage, kernel, language)
@@ -130,7 +129,7 @@ def command(
     elif language is not None and kernel is not None:
         show(_print_as(language, *subject.kernel(kernel)).rstrip("\n"))
     elif kernel is not None or kernels:
-        _show_kernels(subject, kernel, as_json)
+        _show_kernels(subject, kernel, explain, as_json)
     elif as_json:
         _show_json(subject, stage, memory, graph)
     else:
@@ -149,6 +148,23 @@ def _text(
     return overview(subject.plan) if stage is None else _stage_text(subject, stage, language)
 
 
+def _check_options(
+    kernel: str | None,
+    wat: bool,
+    kernels: bool,
+    explain: bool,
+    memory: bool,
+    graph: str | None,
+    as_json: bool,
+) -> None:
+    if sum((kernel is not None, kernels, memory, graph is not None)) > 1:
+        raise click.UsageError("choose one of --kernel, --kernels, --memory and --graph.")
+    if wat and (kernel is None or as_json):
+        raise click.UsageError("--wat goes with --kernel NAME, and not with --json.")
+    if explain and (not kernels or as_json):
+        raise click.UsageError("--explain goes with --kernels, and not with --json.")
+
+
 def _check_language(stage: str | None, kernel: str | None, language: str | None) -> None:
     if language == "wg" and stage not in IR_STAGES:
         raise click.UsageError(f"--as wg goes with --stage {', '.join(IR_STAGES)}.")
@@ -163,13 +179,17 @@ def _print_as(language: str, name: str, text: str) -> str:
     return print_as(language, parse_module(text), name)
 
 
-def _show_kernels(subject: Subject, kernel: str | None, as_json: bool) -> None:
+def _show_kernels(subject: Subject, kernel: str | None, explain: bool, as_json: bool) -> None:
     from wgcc.cli.commands.show.kernel_facts import facts_comment, facts_table, kernel_facts
 
     if kernel is None:
         texts = subject.kernel_texts()
         all_facts = [kernel_facts(subject.plan, name, text) for name, text in texts.items()]
         show_json(all_facts) if as_json else show(facts_table(all_facts))
+        if explain:
+            from wgcc.cli.columns import KERNEL_COLUMNS, explain_columns
+
+            show("\n" + explain_columns(KERNEL_COLUMNS))
         return
     name, text = subject.kernel(kernel)
     facts = kernel_facts(subject.plan, name, text)
