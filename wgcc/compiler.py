@@ -18,7 +18,7 @@ from wgcc.bundle.plan import Plan, Planned, check_file_name, make_plan
 from wgcc.elaborate import elaborate, trace_again
 from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.files import read_text
-from wgcc.ir.captures import Pattern
+from wgcc.ir.captures import Wanted
 from wgcc.ir.graph import Graph, Rows
 from wgcc.ir.program import Program
 from wgcc.lazy_numpy import Array
@@ -83,7 +83,7 @@ def compile_file(
     twin: bool = True,
     limits: str = RAISED,
     strict_dims: bool = False,
-    capture: Sequence[Pattern] = (),
+    capture: Sequence[Wanted] = (),
 ) -> Compiled:
     """Compile a `.wg` file, or its text. Raises `WgError`, with all its diagnostics, on errors.
 
@@ -112,7 +112,7 @@ def read_program(
     seed: int | None = None,
     entries: Sequence[str] | None = None,
     strict_dims: bool = False,
-    capture: Sequence[Pattern] | None = (),
+    capture: Sequence[Wanted] | None = (),
 ) -> tuple[Source, Program, Diagnostics]:
     """Check a file and trace its model: the first stage.
 
@@ -132,7 +132,7 @@ def read_program(
 
 
 def _with_captures(
-    program: Program, capture: Sequence[Pattern] | None, strict: bool = True
+    program: Program, capture: Sequence[Wanted] | None, strict: bool = True
 ) -> Program:
     return program if capture is None else add_captures(program, capture, strict)
 
@@ -141,7 +141,7 @@ def trace_for_rows(
     root: str | Path | Source,
     program: Program,
     sizes: Mapping[str, float],
-    capture: Sequence[Pattern] | None = None,
+    capture: Sequence[Wanted] | None = None,
 ) -> TraceAgain:
     """How `mark_rows` sees an entry with another number of rows."""
 

@@ -113,7 +113,9 @@ class Captured(Mapping[str, Shown]):
 
 def stats_of(capture: Capture, numbers: Array, counts: Array) -> Stats:
     zeros, nan, infinite = map(int, counts[:-BINS])
-    return Stats(capture.shape, *map(float, numbers), zeros, nan, infinite, counts[-BINS:])
+    mean, deviation, low, high = map(float, numbers)
+    bins = counts[-BINS:]
+    return Stats(capture.shape, mean, deviation, low, high, zeros, nan, infinite, bins)
 
 
 class JoinedCaptures:

@@ -241,7 +241,9 @@ def _check_port_places(plan: Plan, entry: Entry) -> None:
     flag = [guard.flag for guard in (entry.guard, entry.range_guard) if guard]
     _check_disjoint([*lasting, *entry.inputs.values(), *flag])
     others = [tensor for tensor in lasting if tensor.name not in written]
-    shown = [t for capture in entry.captures.values() for t in capture.tensors if t.role == "output"]
+    shown = [
+        t for capture in entry.captures.values() for t in capture.tensors if t.role == "output"
+    ]
     ports = *entry.inputs.values(), *entry.outputs.values(), *shown
     _check_disjoint([*others, *ports, *flag])
 

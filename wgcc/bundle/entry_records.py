@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import Any
 
-from wgcc.ir.captures import Capture, capture_key, counts_key, is_capture
+from wgcc.ir.captures import Capture, Wanted, capture_key, counts_key, is_capture
 from wgcc.ir.graph import FLOATS, Graph, Rows, TensorType, Value
 from wgcc.ir.places import is_own_state
 from wgcc.ir.program import Ports
@@ -39,6 +39,21 @@ def capture_records(graph: Graph, ports: Ports) -> Record:
     }
 
 
+def captured_patterns(plan: Mapping[str, Any]) -> tuple[Wanted, ...]:
+    """The patterns that capture the same again; `d.x.2` comes with `d.x`."""
+    return tuple(
+        Wanted(name, "counts" in record, entry)
+        for entry, spec in plan["entries"].items()
+        for name, record in spec.get("captures", {}).items()
+        if not (name.startswith("d.") and _is_second(name, spec["captures"]))
+    )
+
+
+def _is_second(name: str, names: Container[str]) -> bool:
+    first, _, number = name.rpartition(".")
+    return number.isdecimal() and first in names
+
+
 def _capture(name: str, capture: Capture, ports: Ports, form: str | None, graph: Graph) -> Record:
     if capture.stats:
         keys = ports.outputs[capture_key(name)], ports.outputs[counts_key(name)]
@@ -61,10 +76,8 @@ def rows_record(rows: Rows) -> Record:
     }
 
 
-def exchange_record(
-    graph: Graph, shared: Exchange | None, buffers: Mapping[str, int]
-) -> Record:
-    """What machines that train one model exchange in each step.
+def exchange_record(graph: Graph, shared: Exchange | None, buffers: Mapping[str, int]) -> Record:
+    """The record of what machines that train one model exchange in each step.
 
     Gradients are averaged before a dispatch; outputs and state after the call.
     """

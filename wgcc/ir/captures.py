@@ -28,7 +28,7 @@ class Capture:
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class Wanted:
     """A glob over names of values; `entry` is "" if it is for all entries."""
 
     glob: str
@@ -40,13 +40,13 @@ class Pattern:
         return f"{self.entry}{OF_ENTRY}{self.glob}" if self.entry else self.glob
 
 
-def patterns_of(values: Iterable[str], stats: Iterable[str] = ()) -> tuple[Pattern, ...]:
+def patterns_of(values: Iterable[str], stats: Iterable[str] = ()) -> tuple[Wanted, ...]:
     """`train:d.*.w` is the glob `d.*.w` for the entry `train`."""
     patterns = []
     for texts, is_stats in ((values, False), (stats, True)):
         for text in texts:
             entry, colon, glob = text.strip().rpartition(OF_ENTRY)
-            patterns.append(Pattern(glob, is_stats, entry if colon else ""))
+            patterns.append(Wanted(glob, is_stats, entry if colon else ""))
     return tuple(dict.fromkeys(patterns))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wgcc.errors import Span
-from wgcc.ir.captures import Pattern
+from wgcc.ir.captures import Wanted
 from wgcc.ir.graph import Graph, TensorType
 from wgcc.ir.places import Place
 from wgcc.tokens.token_file import TokenFile
@@ -70,7 +70,7 @@ class Program:
     vocab: str | TokenFile = ""
     averaged: Mapping[str, str] = field(default_factory=dict)
     places: Mapping[str, Place] = field(default_factory=dict)
-    capture: tuple[Pattern, ...] = ()
+    capture: tuple[Wanted, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

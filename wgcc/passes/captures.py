@@ -13,12 +13,11 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from wgcc.errors import Span, WgError
-from wgcc.ir.captures import Capture, Pattern, capture_key, counts_key
+from wgcc.ir.captures import Capture, Wanted, capture_key, counts_key
 from wgcc.ir.graph import FLOATS, Builder, Graph, Node, Value
 from wgcc.ir.loops import (
     Loop,
     bodies,
-    fresh_name,
     loop_of,
     map_bodies,
     stack_type,
@@ -40,7 +39,7 @@ SHOWN = 12
 LARGEST = 2**30 - 1
 
 
-def add_captures(program: Program, patterns: Sequence[Pattern], strict: bool = True) -> Program:
+def add_captures(program: Program, patterns: Sequence[Wanted], strict: bool = True) -> Program:
     """`strict`: a pattern that matches nothing, in no entry, is an error."""
     if strict:
         _check_entries(program, patterns)
@@ -52,7 +51,7 @@ def add_captures(program: Program, patterns: Sequence[Pattern], strict: bool = T
     return replace(program, entries=entries, capture=tuple(patterns))
 
 
-def _check_entries(program: Program, patterns: Sequence[Pattern]) -> None:
+def _check_entries(program: Program, patterns: Sequence[Wanted]) -> None:
     for pattern in patterns:
         if not pattern.glob:
             raise WgError("capture: a pattern is empty; write names such as `blocks.*.x`")
@@ -63,7 +62,7 @@ def _check_entries(program: Program, patterns: Sequence[Pattern]) -> None:
 
 @dataclass(slots=True)
 class _Chosen:
-    """What patterns match in one entry: names of values, whose statistics alone are kept if true.
+    """Names of values that patterns match in one entry, with true if statistics alone are kept.
 
     `gradients` are names of values whose gradients are wanted, `stored` those of parameters and
     state. `names` are all that globs can match.
@@ -72,19 +71,19 @@ class _Chosen:
     values: dict[str, bool] = field(default_factory=dict)
     gradients: dict[str, bool] = field(default_factory=dict)
     stored: dict[str, bool] = field(default_factory=dict)
-    used: set[Pattern] = field(default_factory=set)
+    used: set[Wanted] = field(default_factory=set)
     names: list[str] = field(default_factory=list)
 
 
-def _choose(graph: Graph, patterns: Sequence[Pattern]) -> _Chosen:
+def _choose(graph: Graph, patterns: Sequence[Wanted]) -> _Chosen:
     if not patterns and not any(level.entry.captured for level in _levels(graph)):
         return _Chosen()
-    own = dict(_named(graph))
+    own = dict(_names_of_values(graph))
     stored = [value.name for value in (*graph.params, *graph.state) if SLASH not in value.name]
     trains = any(node.op in DIFFERENTIATING for part in _levels(graph) for node in part.nodes)
     varying = [name for name, value in own.items() if value.dtype in FLOATS]
     able = [*varying, *(value.name for value in graph.params if value.dtype in FLOATS)]
-    chosen = _Chosen(names=[*_shown(own), *stored])
+    chosen = _Chosen(names=[*_source_names(own), *stored])
     for name in sorted(part for level in _levels(graph) for part in level.entry.captured):
         chosen.values[name] = False
     for pattern in sorted(patterns, key=lambda pattern: not pattern.stats):
@@ -107,10 +106,10 @@ def _matching(glob: str, names: Sequence[str]) -> list[str]:
     if glob in names:
         return [glob]
     matches = [name for name in names if fnmatchcase(name, glob)]
-    return _shown(matches) or matches
+    return _source_names(matches) or matches
 
 
-def _shown(names: Mapping[str, Value] | Sequence[str]) -> list[str]:
+def _source_names(names: Mapping[str, Value] | Sequence[str]) -> list[str]:
     return [name for name in names if not LIKE_AN_OP.search(name)]
 
 
@@ -119,7 +118,7 @@ def _levels(graph: Graph) -> Iterator[Graph]:
     yield from bodies(graph)
 
 
-def _named(graph: Graph) -> Iterator[tuple[str, Value]]:
+def _names_of_values(graph: Graph) -> Iterator[tuple[str, Value]]:
     """Names of values that depend on something, then of results of layers, then of weights."""
     seen: set[str] = set()
     others: list[tuple[str, Value]] = []
@@ -151,7 +150,7 @@ def _weights_name(node: Node) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _matches_nothing(pattern: Pattern, chosen: Sequence[_Chosen]) -> WgError:
+def _matches_nothing(pattern: Wanted, chosen: Sequence[_Chosen]) -> WgError:
     names = list(dict.fromkeys(name for entry in chosen for name in entry.names))
     glob = pattern.glob.removeprefix(GRADIENT)
     near = did_you_mean(glob, names) or [n for n in names if n.endswith(glob.split("*")[-1])]
@@ -185,9 +184,7 @@ def _without_names(graph: Graph) -> Graph:
     return map_bodies(graph, _without_names)
 
 
-def _reach(
-    graph: Graph, wanted: set[str], builder: Builder
-) -> tuple[Graph, dict[str, Value]]:
+def _reach(graph: Graph, wanted: set[str], builder: Builder) -> tuple[Graph, dict[str, Value]]:
     """The values of these names; those of rounds are stacked by their loops."""
     values = {value.name: value for value in graph.sources}
     values |= {value.name: value for node in graph.nodes for value in node.outputs}
@@ -261,10 +258,10 @@ def _with_outputs(
 def _statistics(b: Builder, value: Value) -> tuple[Value, ...]:
     if value.dtype != "f32":
         value = b.apply("cast", value, dtype="f32")
-    return b.apply_many("stats", b.apply("reshape", value, shape=(value.type.size,)))
+    return b.apply_many("stats", value)
 
 
-def _watch(graph: Graph, wanted: Mapping[str, bool]) -> Graph:
+def _watch(graph: Graph, wanted: Mapping[str, bool], is_body: bool = False) -> Graph:
     """Marks the values of these names: nodes that use one use the mark.
 
     `grad` and `minimize` differentiate by the value itself, so that the mark is on the way.
@@ -289,7 +286,11 @@ def _watch(graph: Graph, wanted: Mapping[str, bool]) -> Graph:
         for value in node.outputs:
             mark(value, node.span)
     marked = replace(graph, nodes=tuple(builder.nodes))
-    return map_bodies(marked, lambda body: _watch(body, wanted))
+    if is_body:  # gradients arrive at what a round hands on
+        writes = {name: marks.get(value.name, value) for name, value in graph.writes.items()}
+        outputs = {name: marks.get(value.name, value) for name, value in graph.outputs.items()}
+        marked = replace(marked, writes=writes, outputs=outputs)
+    return map_bodies(marked, lambda body: _watch(body, wanted, is_body=True))
 
 
 def settle_captures(program: Program) -> Program:
@@ -319,22 +320,24 @@ def _settle_gradients(graph: Graph) -> Graph:
     names: dict[str, str] = {}
     stats: dict[str, bool] = {}
     for node in (node for part in _levels(graph) for node in part.nodes if node.op == WATCHED):
-        name = fresh_name(f"{GRADIENT}{node.attrs['of']}", set(stats))
+        name = base = f"{GRADIENT}{node.attrs['of']}"
+        while name in stats:  # it is differentiated more than once
+            name = f"{base}.{1 + sum(other.startswith(base) for other in stats)}"
         names[node.output.name], stats[name] = name, node.attrs["stats"]
     builder = builder_for(graph)
     graph, values = _reach(graph, {*names}, builder)
     wanted = {names[made]: (value, stats[names[made]]) for made, value in values.items()}
-    return _unmarked(_with_outputs(graph, wanted, builder))
+    return _remove_marks(_with_outputs(graph, wanted, builder))
 
 
-def _unmarked(graph: Graph) -> Graph:
+def _remove_marks(graph: Graph) -> Graph:
     rewrite = Rewrite(graph)
     for node in graph.nodes:
         if node.op in (WATCH, WATCHED):
             rewrite.put(node.output, rewrite.current(node.inputs[0]))
         else:
             rewrite.keep(node)
-    return map_bodies(rewrite.finish(), _unmarked)
+    return map_bodies(rewrite.finish(), _remove_marks)
 
 
 def _settle_stored(graph: Graph, stats_of: Mapping[str, bool]) -> Graph:
@@ -351,14 +354,14 @@ def _settle_stored(graph: Graph, stats_of: Mapping[str, bool]) -> Graph:
     return graph.with_facts(captures={**graph.entry.captures, **whole})
 
 
-def _has_settled(pattern: Pattern, entries: Mapping[str, Graph]) -> bool:
+def _has_settled(pattern: Wanted, entries: Mapping[str, Graph]) -> bool:
     of = [graph for name, graph in entries.items() if pattern.entry in ("", name)]
     if not pattern.glob.startswith(GRADIENT) and SLASH not in pattern.glob:
         return True
     return any(fnmatchcase(name, pattern.glob) for graph in of for name in graph.entry.captures)
 
 
-def _never_made(pattern: Pattern, program: Program) -> WgError:
+def _never_made(pattern: Wanted, program: Program) -> WgError:
     if pattern.glob.startswith(GRADIENT):
         return WgError(
             f"capture {pattern.text}: no gradient is computed there, because no parameter that "

@@ -118,7 +118,9 @@ def _compare(graph: Graph, rows: Rows, others: Sequence[Graph]) -> Rows:
             return replace(rows, why=judged.why or "the number of rows plays a part")
         if k:
             both = judged.outputs.items() & last.outputs.items()
-            judged = replace(judged, outputs={n: f for n, f in judged.outputs.items() if (n, f) in both})
+            judged = replace(
+                judged, outputs={n: f for n, f in judged.outputs.items() if (n, f) in both}
+            )
     return judged
 
 
