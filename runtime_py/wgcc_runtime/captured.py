@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -45,7 +45,7 @@ class Stats:
         return np.linspace(self.min, self.max, BINS + 1)
 
 
-Shown = Union[Array, Stats]
+Shown = Array | Stats
 
 
 class Captured(Mapping[str, Shown]):

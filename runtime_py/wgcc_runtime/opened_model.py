@@ -54,7 +54,7 @@ class OpenedModel(StepsInHalves):
         self._seed = seed
         self._has_learned = values.has_learned
         self._snapshot: tuple[Words, Progress] | None = None
-        # The entries whose last call ended well, the latest last, with what its parts are joined to.
+        # Entries whose last call ended well, the latest last, with what its parts are joined to.
         self._captures: dict[str, Mapping[str, Array] | None] = {}
         self._write(values.constants)
         words = values.words(seed)

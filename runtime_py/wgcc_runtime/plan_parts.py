@@ -1,4 +1,4 @@
-"""Parts of a plan: captures, exchanged gradients, the vocabulary, loops of dispatches, limits of a device.
+"""Parts of a plan: captures, exchanged gradients, vocabulary, loops, the twin, limits of a device.
 
 Ranges of loops are nested or disjoint, and an outer one is listed before those inside it. Every
 browser grants WebGPU's default limits; a plan may require more.
