@@ -104,11 +104,7 @@ def _indices_line(indices: Facts) -> str:
 def facts_table(kernels: list[Facts]) -> str:
     """All kernels of a bundle, each with the one of its dispatches that moves most bytes.
 
-    Bytes: what memory must give and take, each byte once; moved: bytes that go through caches;
-    sectors: 32-byte pieces of memory touched, in units of the least possible; banks: how many lanes
-    wait for one bank of workgroup memory; barriers: at which a workgroup waits for its lanes, in
-    brackets on devices with subgroups; useful: the share of the arithmetic that is no padding; then
-    the least microseconds on some GPUs.
+    `wgcc/cli/columns.py` says what the columns mean.
     """
     times = [f"{device.short} us" for device in DEVICES]
     lines = [
