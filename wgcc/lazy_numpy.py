@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 else:
+
     class _LazyNumpy:
         def __getattr__(self, name: str) -> Any:
             member = getattr(_provider(), name)
@@ -25,7 +26,6 @@ else:
 
     np = _LazyNumpy()
     Array = Any
-
 
 
 def has_numpy() -> bool:

@@ -18,21 +18,21 @@ GOLDEN = sorted((ROOT / "tests" / "golden").glob("*.wg"))
 
 
 @pytest.mark.parametrize(
-    ("models", "twin"),
+    ("models", "part"),
     [
-        pytest.param(GOLDEN, "twin", id="golden models with their twins"),
-        pytest.param(EXAMPLES, "no", id="all examples"),
+        pytest.param(GOLDEN, "whole", id="all files of golden models"),
+        pytest.param(EXAMPLES, "graphs", id="graphs of all examples"),
     ],
 )
-def test_every_file_is_the_same_without_numpy(models: list[Path], twin: str) -> None:
+def test_what_is_compiled_without_numpy_is_the_same(models: list[Path], part: str) -> None:
     paths = os.pathsep.join(map(str, (ROOT, ROOT / "runtime_py")))
     program = str(ROOT / "tests" / "support" / "without_numpy.py")
     done = subprocess.run(
-        [sys.executable, program, twin, *map(str, models)],
+        [sys.executable, program, part, *map(str, models)],
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == digests(models, twin == "twin")
+    assert json.loads(done.stdout) == digests(models, part == "whole")

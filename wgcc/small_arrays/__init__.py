@@ -43,12 +43,7 @@ array = ascontiguousarray = asarray
 ndarray = SmallArray
 result_type = promote
 
-__all__ = [
-    "ElementKind", "NeedsNumpyError", "SmallArray", "arange", "array", "asarray",
-    "ascontiguousarray", "broadcast_to", "clip", "concatenate", "dtype", "errstate", "flip",
-    "floating", "frombuffer", "full", "issubdtype", "moveaxis", "ndarray", "ndindex", "ones", "polyval", "repeat",
-    "reshape", "result_type", "roll", "stack", "transpose", "vectorize", "where", "zeros",
-]  # fmt: skip
+__all__ = sorted(name for name in globals() if not name.startswith("_"))
 
 
 def __getattr__(name: str) -> object:

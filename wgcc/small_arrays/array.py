@@ -147,7 +147,7 @@ class SmallArray:
                 if not -size <= at < size:
                     raise IndexError(f"index {at} is outside an axis of {size}")
                 chosen = range(at % size, at % size + 1)
-            ranges.append(_strided(chosen, stride))
+            ranges.append(_stride_range(chosen, stride))
         return tuple(shape), [sum(at) for at in product(*ranges)]
 
     def _full_place(self, parts: tuple[Any, ...]) -> list[Any]:
@@ -188,8 +188,8 @@ class SmallArray:
         return _call("negative", self)
 
 
-def _strided(chosen: range, stride: int) -> range:
-    """Where the chosen indices of an axis begin."""
+def _stride_range(chosen: range, stride: int) -> range:
+    """The starts of the chosen indices of an axis."""
     return range(chosen.start * stride, chosen.stop * stride, chosen.step * stride or 1)
 
 
@@ -212,9 +212,11 @@ _OPERATORS = {
     "le": "less_equal", "gt": "greater", "ge": "greater_equal", "and": "bitwise_and",
     "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift",
 }  # fmt: skip
+# Python turns these round by itself.
+_COMPARING = "eq ne lt le gt ge".split()
 for _name, _function in _OPERATORS.items():
     setattr(SmallArray, f"__{_name}__", _operator(_function))
-    if _name not in ("eq", "ne", "lt", "le", "gt", "ge"):
+    if _name not in _COMPARING:
         setattr(SmallArray, f"__r{_name}__", _operator(_function, is_turned=True))
 
 

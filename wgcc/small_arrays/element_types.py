@@ -96,7 +96,7 @@ def dtype(name: Any) -> ElementKind:
 
 
 class floating:  # noqa: N801 - numpy's name of the kind
-    """What float types are to `issubdtype`."""
+    """The kind of float types, for `issubdtype`."""
 
 
 def issubdtype(element: Any, kind: type) -> bool:

@@ -74,10 +74,12 @@ def polyval(coefficients: Iterable[float], x: SmallArray) -> SmallArray:
     return total
 
 
-def _guard(compute: Callable[[float], float], at_zero: float = math.nan) -> Callable[[float], float]:
+def _guard(
+    compute: Callable[[float], float], at_zero: float = math.nan
+) -> Callable[[float], float]:
     """The function with infinities for overflows, and NaN outside its domain."""
 
-    def guarded(x: float) -> float:
+    def compute_guarded(x: float) -> float:
         try:
             return compute(x)
         except OverflowError:
@@ -85,7 +87,7 @@ def _guard(compute: Callable[[float], float], at_zero: float = math.nan) -> Call
         except ValueError:
             return at_zero if x == 0 else math.nan
 
-    return guarded
+    return compute_guarded
 
 
 def _divide(x: float, z: float) -> float:
@@ -130,12 +132,12 @@ def _sign(x: Any) -> Any:
 def _whole(compute: Callable[[float], int]) -> Callable[[Any], Any]:
     """Rounding keeps infinities, NaN and the sign of zero."""
 
-    def rounded(x: Any) -> Any:
+    def round_one(x: Any) -> Any:
         if isinstance(x, int) or not math.isfinite(x):
             return x
         return math.copysign(float(compute(x)), x) if not compute(x) else float(compute(x))
 
-    return rounded
+    return round_one
 
 
 def greater_of(x: Any, z: Any) -> Any:

@@ -78,14 +78,16 @@ def moveaxis(values: Any, source: int, target: int) -> SmallArray:
 def flip(values: Any, axes: int | Sequence[int]) -> SmallArray:
     array = asarray(values)
     chosen = {axis % array.ndim for axis in ([axes] if isinstance(axes, int) else axes)}
-    return array[tuple(slice(None, None, -1 if at in chosen else 1) for at in range(array.ndim))]
+    steps = (-1 if at in chosen else 1 for at in range(array.ndim))
+    return array[tuple(slice(None, None, step) for step in steps)]
 
 
 def roll(values: Any, shift: int, axis: int) -> SmallArray:
     array = asarray(values)
     start = -shift % array.shape[axis]
     before: tuple[Any, ...] = (slice(None),) * (axis % array.ndim)
-    return concatenate([array[(*before, slice(start, None))], array[(*before, slice(start))]], axis)
+    parts = [(*before, slice(start, None)), (*before, slice(start))]
+    return concatenate([array[part] for part in parts], axis)
 
 
 def repeat(values: Any, times: int, axis: int) -> SmallArray:

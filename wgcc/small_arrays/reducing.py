@@ -57,9 +57,7 @@ def _pairwise_sum(numbers: list[Any]) -> Any:
         half -= half % COLUMNS
         return _pairwise_sum(numbers[:half]) + _pairwise_sum(numbers[half:])
     whole = len(numbers) - len(numbers) % COLUMNS
-    a, b, c, d, e, f, g, h = (
-        _sum_in_order(numbers[at:whole:COLUMNS]) for at in range(COLUMNS)
-    )
+    a, b, c, d, e, f, g, h = (_sum_in_order(numbers[at:whole:COLUMNS]) for at in range(COLUMNS))
     return reduce(operator.add, numbers[whole:], ((a + b) + (c + d)) + ((e + f) + (g + h)))
 
 
