@@ -15,6 +15,7 @@ from wgcc.access.devices import DEVICES, busy_seconds
 from wgcc.access.model import access_of
 from wgcc.access.verdict import LATENCY, LAUNCH, LAUNCH_SECONDS, judge
 from wgcc.cli.columns import BENCH_COLUMNS, KERNEL_COLUMNS, VERDICTS
+from wgcc.kernel.parse import parse_module
 
 RTX = DEVICES[0]
 
@@ -90,9 +91,9 @@ def test_every_verdict_is_explained_and_consistent() -> None:
 
 
 def test_kernels_that_are_known_to_be_so() -> None:
-    copied = access_of(COPY, (65535, 1, 1), bound=[4 * 64 * 65535] * 2)
+    copied = access_of(parse_module(COPY), (65535, 1, 1), bound=[4 * 64 * 65535] * 2)
     assert judge(copied, RTX).kind == "bandwidth"
-    assert judge(access_of(COPY, (1, 1, 1), bound=[256, 256]), RTX).kind == LAUNCH
+    assert judge(access_of(parse_module(COPY), (1, 1, 1), bound=[256, 256]), RTX).kind == LAUNCH
 
 
 COPY = """

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from wgcc.access.devices import DEVICES, Device, device_like
 from wgcc.access.model import Access, access_or_none
+from wgcc.kernel.parse import readable_module
 
 if TYPE_CHECKING:
     from wgcc_runtime.model import Model
@@ -26,8 +27,8 @@ def accesses(folder: Path, plan: Plan, dispatches: Sequence[Dispatch]) -> list[A
         key = (dispatch.kernel, *dispatch.grid, dispatch.flops, *bound)
         if key not in known:
             file = folder / "kernels" / plan.kernels[dispatch.kernel].file
-            text = file.read_text(encoding="utf-8")
-            known[key] = access_or_none(text, dispatch.grid, dispatch.flops, bound)
+            kernel = readable_module(file.read_text(encoding="utf-8"))
+            known[key] = access_or_none(kernel, dispatch.grid, dispatch.flops, bound)
         models.append(known[key])
     return models
 
