@@ -5,52 +5,31 @@ that a compiled model has the same bytes with both; what is not here raises `Nee
 Arrays here are small: a flat list with a shape and an element type.
 """
 
-from wgcc.small_arrays.array import (
-    SmallArray,
-    asarray,
-    broadcast_to,
-    errstate,
-    full,
-    where,
-)
-from wgcc.small_arrays.elementwise import ELEMENTWISE, clip, polyval, vectorize
-from wgcc.small_arrays.element_types import (
-    ELEMENT_TYPES,
-    ElementKind,
-    NeedsNumpyError,
-    dtype,
-    floating,
-    issubdtype,
-    promote,
-)
-from wgcc.small_arrays.rearranging import (
-    arange,
-    concatenate,
-    flip,
-    frombuffer,
-    moveaxis,
-    ndindex,
-    ones,
-    repeat,
-    reshape,
-    roll,
-    stack,
-    transpose,
-    zeros,
+from __future__ import annotations
+
+from typing import Any
+
+from wgcc.small_arrays import array, element_types, elementwise, rearranging
+from wgcc.small_arrays.element_types import NeedsNumpyError
+
+_OTHER_NAMES = {
+    "array": "asarray",
+    "ascontiguousarray": "asarray",
+    "ndarray": "SmallArray",
+    "result_type": "promote",
+}
+_TABLES: tuple[dict[str, Any], ...] = (
+    elementwise.ELEMENTWISE,
+    element_types.ELEMENT_TYPES,
+    *map(vars, (array, element_types, elementwise, rearranging)),
 )
 
-array = ascontiguousarray = asarray
-ndarray = SmallArray
-result_type = promote
 
-__all__ = sorted(name for name in globals() if not name.startswith("_"))
-
-
-def __getattr__(name: str) -> object:
-    if name in ELEMENTWISE:
-        return ELEMENTWISE[name]
-    if name in ELEMENT_TYPES:
-        return ELEMENT_TYPES[name]
-    if name.startswith("__"):
+def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
         raise AttributeError(name)
+    known = _OTHER_NAMES.get(name, name)
+    for table in _TABLES:
+        if known in table:
+            return table[known]
     raise NeedsNumpyError(f"numpy.{name}")

@@ -206,18 +206,20 @@ def _operator(name: str, is_turned: bool = False) -> Callable[[SmallArray, Any],
     return apply
 
 
-_OPERATORS = {
+_ARITHMETIC = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "pow": "power",
-    "floordiv": "floor_divide", "mod": "mod", "eq": "equal", "ne": "not_equal", "lt": "less",
-    "le": "less_equal", "gt": "greater", "ge": "greater_equal", "and": "bitwise_and",
-    "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift",
+    "floordiv": "floor_divide", "mod": "mod", "and": "bitwise_and", "or": "bitwise_or",
+    "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift",
 }  # fmt: skip
 # Python turns these round by itself.
-_COMPARING = "eq ne lt le gt ge".split()
-for _name, _function in _OPERATORS.items():
+_COMPARISONS = {
+    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater",
+    "ge": "greater_equal",
+}  # fmt: skip
+for _name, _function in {**_ARITHMETIC, **_COMPARISONS}.items():
     setattr(SmallArray, f"__{_name}__", _operator(_function))
-    if _name not in _COMPARING:
-        setattr(SmallArray, f"__r{_name}__", _operator(_function, is_turned=True))
+for _name, _function in _ARITHMETIC.items():
+    setattr(SmallArray, f"__r{_name}__", _operator(_function, is_turned=True))
 
 
 def asarray(values: Any, element: Any = None) -> SmallArray:

@@ -1,4 +1,4 @@
-"""Functions of single elements, with numpy's results at the borders: infinities instead of errors."""
+"""Functions of single elements. At the borders they give infinities and NaN, as numpy does."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _guard(
 ) -> Callable[[float], float]:
     """The function with infinities for overflows, and NaN outside its domain."""
 
-    def compute_guarded(x: float) -> float:
+    def catch_errors(x: float) -> float:
         try:
             return compute(x)
         except OverflowError:
@@ -87,7 +87,7 @@ def _guard(
         except ValueError:
             return at_zero if x == 0 else math.nan
 
-    return compute_guarded
+    return catch_errors
 
 
 def _divide(x: float, z: float) -> float:
