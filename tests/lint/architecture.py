@@ -32,6 +32,7 @@ ROWS = (
     ("in_memory",),
     ("sklearn",),
     ("language_service",),
+    ("workbench",),
     ("cli",),
 )
 # The same inside wgcc/schedule, in the order of its flow.
