@@ -19,7 +19,7 @@ async function start() {
   const archive = bytesOf('./compiler.zip');
   // @ts-expect-error - the path is of the site, not of the sources.
   const { loadPyodide } = await import('./pyodide/pyodide.mjs');
-  const python = await loadPyodide({ env: { HOME: '/home/pyodide' } });
+  const python = await loadPyodide();
   send({ id: 0, phase: 'unpacking the compiler' });
   python.FS.mkdirTree('/compiler');
   python.unpackArchive(await archive, 'zip', { extractDir: '/compiler' });

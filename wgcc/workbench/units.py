@@ -13,7 +13,7 @@ class Units:
         self._is_plain = not any(character > LAST_OF_ONE_UNIT for character in text)
 
     def of(self, offset: int) -> int:
-        """Where a page sees the character at this offset."""
+        """The place at which a page sees the character at this offset."""
         if self._is_plain:
             return min(offset, len(self._text))
         return len(self._text[:offset].encode("utf-16-le")) // 2

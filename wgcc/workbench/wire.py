@@ -1,4 +1,4 @@
-"""What the worker of the workbench asks of the compiler: one function for each question.
+"""Answers what the worker of the workbench asks: one function for each question.
 
 Questions and answers are plain data. Programs are files of a folder that the worker has written,
 so that imports work as on a disk; the file that is open is given as text.
@@ -47,7 +47,7 @@ class Workbench:
         return check_answer(self._analysis)
 
     def hover(self, at: int) -> Answer:
-        analysis, units = self._checked()
+        analysis, units = self._last_check()
         explanation = hover(analysis, units.offset(at))
         if explanation is None:
             return None
@@ -59,7 +59,7 @@ class Workbench:
         }
 
     def complete(self, at: int) -> Answer:
-        analysis, units = self._checked()
+        analysis, units = self._last_check()
         items = completion.complete(analysis, units.offset(at))
         return [
             {"label": i.label, "kind": i.kind, "detail": i.detail, "text": i.markdown}
@@ -67,7 +67,7 @@ class Workbench:
         ]
 
     def signature(self, at: int) -> Answer:
-        analysis, units = self._checked()
+        analysis, units = self._last_check()
         call = signatures.signature_help(analysis, units.offset(at))
         if call is None:
             return None
@@ -75,7 +75,7 @@ class Workbench:
                 "active": call.active, "text": call.documentation}  # fmt: skip
 
     def rename(self, at: int, name: str) -> Answer:
-        analysis, units = self._checked()
+        analysis, units = self._last_check()
         try:
             edits = rename.rename(analysis, units.offset(at), name, self._others())
         except rename.CannotRename as problem:
@@ -142,7 +142,7 @@ class Workbench:
         paths = (path for path in sorted(self._folder.glob("*.wg")) if path != own)
         return [Source(str(path), path.read_text("utf-8"), str(path)) for path in paths]
 
-    def _checked(self) -> tuple[Analysis, Units]:
+    def _last_check(self) -> tuple[Analysis, Units]:
         if self._analysis is None:
             raise WgError("nothing was checked yet")
         return self._analysis, Units(self._analysis.source.text)
