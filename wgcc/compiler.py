@@ -57,14 +57,18 @@ class Compiled:
         return runtime_files(self.planned, self.program)
 
     def files(
-        self, weights: Mapping[str, Array] | None = None, data: bytes | None = None
+        self,
+        weights: Mapping[str, Array] | None = None,
+        data: bytes | None = None,
+        drawn: bool = False,
     ) -> dict[str, Content]:
         """The bundle's files. `weights` replaces first values, by parameter name.
 
-        `data` is what `wgcc.bundle.content.data_bytes` gives, for the page to train with.
+        `data` is what `wgcc.bundle.content.data_bytes` gives, for the page to train with. `drawn`:
+        runtimes draw the first values, and there is no self-test: none of this needs numpy.
         """
-        source = self.source
-        return bundle_files(self.planned, self.program, source.name, source.text, weights, data)
+        name, text = self.source.name, self.source.text
+        return bundle_files(self.planned, self.program, name, text, weights, data, drawn)
 
     def write(self, folder: str | Path, weights: Mapping[str, Array] | None = None) -> None:
         """Write the bundle into an empty or new folder, or over an older bundle."""
