@@ -15,7 +15,7 @@ Rows = Sequence[Sequence[str]]
 
 # Lowest first. A part may import parts of lower rows, and earlier parts of the first row.
 ROWS = (
-    ("lazy_numpy", "spelling", "errors", "files"),
+    ("small_arrays", "lazy_numpy", "spelling", "errors", "files"),
     ("tokens",),
     ("syntax", "ir", "kernel"),
     ("ops",),
@@ -33,6 +33,7 @@ ROWS = (
     ("in_memory",),
     ("sklearn",),
     ("language_service",),
+    ("workbench",),
     ("cli",),
 )
 # The same inside wgcc/schedule, in the order of its flow.

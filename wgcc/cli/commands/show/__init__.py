@@ -38,10 +38,10 @@ STAGES = ("ast", *IR_STAGES, *STEP_STAGES, "fused", "plan")
     "--stage",
     type=click.Choice(STAGES),
     help="Print the model after this stage: syntax tree, traced graphs, work taken out of loops, "
-    "gradients added, optimizer added, composite ops expanded, simplified; parameters placed, and "
-    "the steps that prepare graphs for kernels, up to `prepared`; groups of ops, and "
-    "the steps that order and place them, up to `slots`; fused kernels with the reasons for them, "
-    "plan.json.",
+    "gradients added, optimizer added, captures added, composite ops expanded, simplified; "
+    "parameters placed, and the steps that prepare graphs for kernels, up to `prepared`; "
+    "groups of ops, and the steps that order and place them, up to `slots`; fused kernels with the "
+    "reasons for them, plan.json.",
 )
 @click.option(
     "--as",
