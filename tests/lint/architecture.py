@@ -27,7 +27,7 @@ ROWS = (
     ("bundle",),
     ("access",),
     ("compiler", "importing", "exporting"),
-    ("from_onnx", "to_onnx", "to_torch"),
+    ("from_gguf", "from_onnx", "to_onnx", "to_torch"),
     ("compile_error", "live_settings"),
     ("in_memory",),
     ("sklearn",),
