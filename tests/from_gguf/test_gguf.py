@@ -16,7 +16,14 @@ from wgcc.errors import WgError
 from wgcc.from_gguf.architecture import SUPPORTED, describe
 from wgcc.from_gguf.block_types import BLOCK_TYPES, dequantise
 from wgcc.from_gguf.folder import import_gguf
-from wgcc.from_gguf.pack import EIGHT_BITS, Rows, matrix_layer, pack_matrix, pack_table, table_layer
+from wgcc.from_gguf.pack import (
+    EIGHT_BITS,
+    BlockRows,
+    matrix_layer,
+    pack_matrix,
+    pack_table,
+    table_layer,
+)
 from wgcc.from_gguf.read import GgufFile
 from wgcc.from_gguf.tokenizer import tokenizer_json
 from wgcc.from_gguf.weights import Weights
@@ -41,7 +48,7 @@ def test_every_block_type_is_read_as_by_the_package(number: int) -> None:
 def test_packed_parameters_hold_the_very_numbers_of_the_file(name: str) -> None:
     type_ = next(type_ for type_ in BLOCK_TYPES.values() if type_.name == name)
     data = np.random.default_rng(1).integers(0, 200, (6, 512 // type_.elements * type_.bytes))
-    rows = Rows(type_, data.astype(np.uint8))
+    rows = BlockRows(type_, data.astype(np.uint8))
     layer = matrix_layer([type_])
     with np.errstate(all="ignore"):
         assert np.array_equal(_unpack(pack_matrix(rows, layer)).T, rows.numbers(), equal_nan=True)

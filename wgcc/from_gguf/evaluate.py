@@ -1,4 +1,4 @@
-"""What the model of a GGUF file computes, in numpy: imports are compared with it.
+"""Evaluates the model of a GGUF file in numpy, as what imports are compared with.
 
 It knows nothing of the imported text or of packed parameters: tensors are dequantised as they are
 stored, one at a time, and positions rotate as the file's own architecture rotates them.

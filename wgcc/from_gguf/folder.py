@@ -18,7 +18,7 @@ from wgcc.from_gguf.evaluate import scores
 from wgcc.from_gguf.read import GgufFile
 from wgcc.from_gguf.tokenizer import tokenizer_json
 from wgcc.from_gguf.weights import Weights
-from wgcc.from_gguf.write import Sizes, model_name, model_text
+from wgcc.from_gguf.write import TokenCounts, model_name, model_text
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax.layout import format_source
 from wgcc.tokens.huggingface import from_huggingface
@@ -69,9 +69,9 @@ def import_gguf(path: Path, sizes: Mapping[str, int], compares: bool = True) -> 
     return ImportedDecoder(contents, count, difference, weights.notes)
 
 
-def _sizes(given: Mapping[str, int], decoder: Decoder) -> Sizes:
+def _sizes(given: Mapping[str, int], decoder: Decoder) -> TokenCounts:
     """The sizes that the user gave, else our own, which no model's context is too short for."""
-    own = Sizes()
+    own = TokenCounts()
     names = {"T": own.sequence, "S": own.cache, "C": own.chunk}
     wrong = sorted(set(given) - set(names))
     if wrong:
@@ -80,7 +80,7 @@ def _sizes(given: Mapping[str, int], decoder: Decoder) -> Sizes:
         if not 1 <= size <= decoder.context:
             raise WgError(f"--set {name}={size}: the model reads up to {decoder.context} tokens")
     chosen = {name: given.get(name, min(size, decoder.context)) for name, size in names.items()}
-    return Sizes(chosen["T"], chosen["S"], chosen["C"])
+    return TokenCounts(chosen["T"], chosen["S"], chosen["C"])
 
 
 def _title(file: GgufFile) -> str:
@@ -113,7 +113,11 @@ def _weights_file(arrays: Mapping[str, Array]) -> bytes:
 
 
 def _difference(
-    file: GgufFile, decoder: Decoder, bundle: Mapping[str, Content], folder: Path, sizes: Sizes
+    file: GgufFile,
+    decoder: Decoder,
+    bundle: Mapping[str, Content],
+    folder: Path,
+    sizes: TokenCounts,
 ) -> float:
     """The largest difference of a score to numpy's, as a share of the largest score."""
     from wgcc_runtime.loader import load
@@ -164,7 +168,7 @@ def _readme(
 
 
 def record(output: Path, imported: ImportedDecoder) -> dict[str, Any]:
-    """What `--json` prints."""
+    """The object that `--json` prints."""
     return {
         "folder": str(output),
         "parameters": imported.parameters,

@@ -35,8 +35,8 @@ LARGEST = 127
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """Rows of a matrix as the bytes of their blocks, `[outputs, bytes]`; each stands alone."""
+class BlockRows:
+    """BlockRows of a matrix as the bytes of their blocks, `[outputs, bytes]`; each stands alone."""
 
     type: BlockType
     data: Array
@@ -55,7 +55,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class PackedLayer:
     """A layer of the language. `group`: weights to a scale, for those of 8 bits."""
 
     name: str
@@ -65,28 +65,28 @@ class Layer:
         return f"{self.name}(group = {self.group})" if self.group not in (0, GROUP) else self.name
 
 
-def matrix_layer(types: Iterable[BlockType]) -> Layer:
+def matrix_layer(types: Iterable[BlockType]) -> PackedLayer:
     """The layer for matrices that stand in one list of layers, so that all have the same."""
     names = {type_.name for type_ in types}
     if names <= set(FLOATS):
-        return Layer("Linear")
+        return PackedLayer("Linear")
     if names <= set(FOUR_BITS):
-        return Layer("Q4Linear")
-    return Layer("Q8Linear", min(EIGHT_BITS.get(name, GROUP) for name in names))
+        return PackedLayer("Q4Linear")
+    return PackedLayer("Q8Linear", min(EIGHT_BITS.get(name, GROUP) for name in names))
 
 
-def table_layer(type_: BlockType) -> Layer:
+def table_layer(type_: BlockType) -> PackedLayer:
     if type_.name in FLOATS:
-        return Layer("Embedding")
-    return Layer("Q8Table", EIGHT_BITS.get(type_.name, GROUP))
+        return PackedLayer("Embedding")
+    return PackedLayer("Q8Table", EIGHT_BITS.get(type_.name, GROUP))
 
 
-def is_exact(type_: BlockType, layer: Layer) -> bool:
+def is_exact(type_: BlockType, layer: PackedLayer) -> bool:
     """Whether a layer holds the very numbers of the file."""
     return layer.group == 0 or type_.name in EIGHT_BITS
 
 
-def pack_matrix(rows: Rows, layer: Layer) -> dict[str, Array]:
+def pack_matrix(rows: BlockRows, layer: PackedLayer) -> dict[str, Array]:
     """The parameters of a linear map."""
     if layer.name == "Linear":
         return {"w": np.ascontiguousarray(rows.numbers().T)}
@@ -94,14 +94,14 @@ def pack_matrix(rows: Rows, layer: Layer) -> dict[str, Array]:
     return {name: np.ascontiguousarray(part.T) for name, part in parts.items()}
 
 
-def pack_table(rows: Rows, layer: Layer) -> dict[str, Array]:
+def pack_table(rows: BlockRows, layer: PackedLayer) -> dict[str, Array]:
     """The parameters of a table of rows."""
     if layer.name == "Embedding":
         return {"w": rows.numbers()}
     return _eight_bits(rows, layer.group)
 
 
-def _four_bits(rows: Rows) -> dict[str, Array]:
+def _four_bits(rows: BlockRows) -> dict[str, Array]:
     blocks, kind = rows.blocks(), rows.type.name
     if kind == Q4_K:
         q = k_nibbles(blocks)
@@ -115,7 +115,7 @@ def _four_bits(rows: Rows) -> dict[str, Array]:
     return {name: part.reshape(len(rows.data), -1) for name, part in parts.items()}
 
 
-def _eight_bits(rows: Rows, group: int) -> dict[str, Array]:
+def _eight_bits(rows: BlockRows, group: int) -> dict[str, Array]:
     """Integers `[outputs, inputs]`, and scales for groups of inputs."""
     blocks, kind = rows.blocks(), rows.type.name
     if kind not in EIGHT_BITS:

@@ -53,23 +53,23 @@ def tokenizer_json(metadata: Mapping[str, Any]) -> tuple[Json | None, str]:
     if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
         return None, "the file has no vocabulary"
     if kind == "llama":
-        return _scored(metadata, tokens), ""
+        return _sentence_pieces(metadata, tokens), ""
     if kind != "gpt2":
         return None, f"vocabularies of kind `{kind}` are not supported"
     cut = metadata.get(f"{PREFIX}pre", "default")
     if cut not in PRE_TOKENIZERS:
         return None, f"how `{cut}` cuts text is not known"
-    return _merged(metadata, tokens, PRE_TOKENIZERS[cut]), ""
+    return _byte_pairs(metadata, tokens, PRE_TOKENIZERS[cut]), ""
 
 
-def _merged(metadata: Mapping[str, Any], tokens: list[str], cut: Json) -> Json:
+def _byte_pairs(metadata: Mapping[str, Any], tokens: list[str], cut: Json) -> Json:
     """Byte-level BPE: the order of merges is in the file."""
     merges = metadata.get(f"{PREFIX}merges")
     if not isinstance(merges, list) or not all(isinstance(merge, str) for merge in merges):
         raise WgError("the file's vocabulary has no merges (tokenizer.ggml.merges)")
     kinds = _kinds(metadata, tokens)
     added = [
-        _added(number, token, kinds[number])
+        _added_token(number, token, kinds[number])
         for number, token in enumerate(tokens)
         if kinds[number] in (CONTROL, USER_DEFINED)
     ]
@@ -87,7 +87,7 @@ def _merged(metadata: Mapping[str, Any], tokens: list[str], cut: Json) -> Json:
     }
 
 
-def _scored(metadata: Mapping[str, Any], tokens: list[str]) -> Json:
+def _sentence_pieces(metadata: Mapping[str, Any], tokens: list[str]) -> Json:
     """SentencePiece: the neighbours whose join has the best score are merged first."""
     scores = metadata.get(f"{PREFIX}scores")
     if not isinstance(scores, list) or len(scores) != len(tokens):
@@ -109,7 +109,7 @@ def _kinds(metadata: Mapping[str, Any], tokens: list[str]) -> list[int]:
     return kinds
 
 
-def _added(number: int, token: str, kind: int) -> Json:
+def _added_token(number: int, token: str, kind: int) -> Json:
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     return {"id": number, "content": token, "special": kind == CONTROL, **flags}
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from wgcc.errors import WgError
 from wgcc.from_gguf.architecture import OUTPUT, POSITIONS, TABLE, Decoder
 from wgcc.from_gguf.pack import (
-    Layer,
-    Rows,
+    BlockRows,
+    PackedLayer,
     is_exact,
     matrix_layer,
     pack_matrix,
@@ -38,7 +38,7 @@ VECTORS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MatrixPart:
     """Some rows of a stored matrix, and those of its bias, which play one role in a block."""
 
     tensor: str
@@ -66,13 +66,13 @@ class Weights:
         """Every parameter of the model by its name."""
         d = self._decoder
         table = self._rows(TABLE, d.vocabulary, d.width)
-        yield from _named("tok", pack_table(table, self.layers["token_embd"]))
+        yield from _at_place("tok", pack_table(table, self.layers["token_embd"]))
         if d.has_positions:
             yield "positions.w", self._rows(POSITIONS, d.context, d.width).numbers()
         yield from self._vector("output_norm", "norm", d.width)
         if not d.is_tied:
             rows = self._rows(OUTPUT, d.vocabulary, d.width)
-            yield from _named("head", pack_matrix(rows, self.layers["output"]))
+            yield from _at_place("head", pack_matrix(rows, self.layers["output"]))
         for block in range(d.blocks):
             yield from self._block(block)
 
@@ -87,7 +87,7 @@ class Weights:
         d = self._decoder
         for role, part in self._parts.items():
             place = f"blocks.{block}.{PLACES[role]}"
-            yield from _named(place, pack_matrix(self._part(block, part), self.layers[role]))
+            yield from _at_place(place, pack_matrix(self._part(block, part), self.layers[role]))
             bias = self._file.tensors.get(f"blk.{block}.{part.tensor}.bias")
             if bias is not None:
                 numbers = self._numbers(bias)[part.first : part.first + part.count]
@@ -108,7 +108,7 @@ class Weights:
                 raise self._wrong_shape(tensor, f"[{size}]")
             yield f"{place}.{name}", self._numbers(tensor)
 
-    def _layer(self, role: str) -> Layer:
+    def _layer(self, role: str) -> PackedLayer:
         names = [f"blk.{block}.{self._parts[role].tensor}" for block in range(self._decoder.blocks)]
         types = [self._tensor(f"{name}.weight").type for name in names]
         layer = matrix_layer(types)
@@ -116,7 +116,7 @@ class Weights:
             self._note_rounding(f"{name}.weight", layer)
         return layer
 
-    def _note_rounding(self, name: str, layer: Layer) -> None:
+    def _note_rounding(self, name: str, layer: PackedLayer) -> None:
         tensor = self._tensor(name)
         if not is_exact(tensor.type, layer):
             role = name.split(".", 2)[2] if name.startswith("blk.") else name
@@ -124,7 +124,7 @@ class Weights:
             if note not in self.notes:
                 self.notes.append(note)
 
-    def _part(self, block: int, part: Part) -> Rows:
+    def _part(self, block: int, part: MatrixPart) -> BlockRows:
         name = f"blk.{block}.{part.tensor}.weight"
         whole = self._rows(name, None, part.inputs)
         if part.first + part.count > len(whole.data):
@@ -132,19 +132,19 @@ class Weights:
                 self._tensor(name), f"[{part.first + part.count}, {part.inputs}]"
             )
         data = whole.data[part.first : part.first + part.count]
-        return Rows(whole.type, turn_heads(data, part.heads))
+        return BlockRows(whole.type, turn_heads(data, part.heads))
 
-    def _rows(self, name: str, outputs: int | None, inputs: int) -> Rows:
+    def _rows(self, name: str, outputs: int | None, inputs: int) -> BlockRows:
         tensor = self._tensor(name)
         shape = tensor.shape
         if len(shape) != 2 or shape[1] != inputs or outputs not in (None, shape[0]):
             raise self._wrong_shape(tensor, f"[{outputs or '..'}, {inputs}]")
         data = np.frombuffer(self._file.read(tensor), np.uint8).reshape(shape[0], -1)
-        return Rows(tensor.type, data)
+        return BlockRows(tensor.type, data)
 
     def _numbers(self, tensor: StoredTensor) -> Array:
         data = np.frombuffer(self._file.read(tensor), np.uint8).reshape(1, -1)
-        return Rows(tensor.type, data).numbers().reshape(tensor.shape)
+        return BlockRows(tensor.type, data).numbers().reshape(tensor.shape)
 
     def _tensor(self, name: str) -> StoredTensor:
         if name not in self._file.tensors:
@@ -157,7 +157,7 @@ class Weights:
 
 
 def turn_heads(rows: Array, heads: int) -> Array:
-    """Rows 0, 1, 2, … of each head, which rotate as neighbours, as 0, 2, …, 1, 3, … (halves)."""
+    """BlockRows 0, 1, 2, … of each head, which rotate as neighbours, as 0, 2, …, 1, 3, … (halves)."""
     if not heads:
         return rows
     pairs = rows.reshape(heads, len(rows) // heads // 2, 2, *rows.shape[1:])
@@ -165,31 +165,31 @@ def turn_heads(rows: Array, heads: int) -> Array:
     return turned
 
 
-def _named(place: str, parts: Mapping[str, Array]) -> Iterator[tuple[str, Array]]:
+def _at_place(place: str, parts: Mapping[str, Array]) -> Iterator[tuple[str, Array]]:
     for name, part in parts.items():
         yield f"{place}.{name}", part
 
 
-def _parts(file: GgufFile, d: Decoder) -> dict[str, Part]:
+def _parts(file: GgufFile, d: Decoder) -> dict[str, MatrixPart]:
     """The rows of each role; some files store queries, keys and values as one matrix."""
     queries, keys = d.heads * d.head_size, d.key_heads * d.head_size
     heads = (d.heads, d.key_heads) if d.rotates_neighbours else (0, 0)
     parts = {
-        "attn_q": Part("attn_q", 0, queries, d.width, heads[0]),
-        "attn_k": Part("attn_k", 0, keys, d.width, heads[1]),
-        "attn_v": Part("attn_v", 0, keys, d.width),
-        "attn_output": Part("attn_output", 0, d.width, queries),
-        "ffn_gate": Part("ffn_gate", 0, d.inner, d.width),
-        "ffn_up": Part("ffn_up", 0, d.inner, d.width),
-        "ffn_down": Part("ffn_down", 0, d.width, d.inner),
+        "attn_q": MatrixPart("attn_q", 0, queries, d.width, heads[0]),
+        "attn_k": MatrixPart("attn_k", 0, keys, d.width, heads[1]),
+        "attn_v": MatrixPart("attn_v", 0, keys, d.width),
+        "attn_output": MatrixPart("attn_output", 0, d.width, queries),
+        "ffn_gate": MatrixPart("ffn_gate", 0, d.inner, d.width),
+        "ffn_up": MatrixPart("ffn_up", 0, d.inner, d.width),
+        "ffn_down": MatrixPart("ffn_down", 0, d.width, d.inner),
     }
     if "blk.0.attn_qkv.weight" in file.tensors:
-        parts["attn_q"] = Part("attn_qkv", 0, queries, d.width, heads[0])
-        parts["attn_k"] = Part("attn_qkv", queries, keys, d.width, heads[1])
-        parts["attn_v"] = Part("attn_qkv", queries + keys, keys, d.width)
+        parts["attn_q"] = MatrixPart("attn_qkv", 0, queries, d.width, heads[0])
+        parts["attn_k"] = MatrixPart("attn_qkv", queries, keys, d.width, heads[1])
+        parts["attn_v"] = MatrixPart("attn_qkv", queries + keys, keys, d.width)
     if not d.is_gated:
         del parts["ffn_gate"]
     elif "blk.0.ffn_gate.weight" not in file.tensors:
-        parts["ffn_gate"] = Part("ffn_up", 0, d.inner, d.width)
-        parts["ffn_up"] = Part("ffn_up", d.inner, d.inner, d.width)
+        parts["ffn_gate"] = MatrixPart("ffn_up", 0, d.inner, d.width)
+        parts["ffn_up"] = MatrixPart("ffn_up", d.inner, d.inner, d.width)
     return parts

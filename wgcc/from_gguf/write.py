@@ -16,7 +16,7 @@ ACTIVATIONS = {"silu": "silu({})", "gelu": "gelu({}, approximate = true)"}
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class TokenCounts:
     """Tokens of a sequence, of the cache, and of a chunk of the prompt."""
 
     sequence: int = 64
@@ -29,7 +29,7 @@ def model_text(
     layers: Mapping[str, str],
     title: str,
     file: str,
-    sizes: Sizes,
+    sizes: TokenCounts,
     vocabulary: str = "",
 ) -> str:
     """`layers`: for each role, such as `attn_q`, the layer that holds its weights."""
@@ -66,7 +66,7 @@ def model_text(
         vocabulary=vocabulary,
         layer=layer,
         turn=turn,
-        **{name: getattr(sizes, name) for name in Sizes.__dataclass_fields__},
+        **{name: getattr(sizes, name) for name in TokenCounts.__dataclass_fields__},
     )
 
 
