@@ -36,7 +36,7 @@ LARGEST = 127
 
 @dataclass(frozen=True, slots=True)
 class BlockRows:
-    """BlockRows of a matrix as the bytes of their blocks, `[outputs, bytes]`; each stands alone."""
+    """Rows of a matrix as the bytes of their blocks, `[outputs, bytes]`; each stands alone."""
 
     type: BlockType
     data: Array

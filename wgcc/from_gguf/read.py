@@ -5,7 +5,7 @@
     tensor  := name:string rank:u32 size:u64* type:u32 offset:u64
     string  := length:u64 bytes
 
-TokenCounts run from the fastest axis to the slowest. Every count is compared with the bytes that are left
+Sizes run from the fastest axis to the slowest. Every count is compared with the bytes that are left
 before anything is made of it, so that a file costs no more memory than it has bytes.
 """
 

@@ -157,7 +157,7 @@ class Weights:
 
 
 def turn_heads(rows: Array, heads: int) -> Array:
-    """BlockRows 0, 1, 2, … of each head, which rotate as neighbours, as 0, 2, …, 1, 3, … (halves)."""
+    """Rows 0, 1, 2, … of each head, which rotate as neighbours, as 0, 2, …, 1, 3, … (halves)."""
     if not heads:
         return rows
     pairs = rows.reshape(heads, len(rows) // heads // 2, 2, *rows.shape[1:])
