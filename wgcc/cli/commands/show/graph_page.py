@@ -29,7 +29,7 @@ Drawings = dict[str, Drawing]
 def graph_page(subject: Subject, stage: str) -> str:
     """The page, which begins with `stage`."""
     plan = subject.plan
-    stages = [*_stages(subject), (FUSED, _fused(subject))]
+    stages = [*_stages(subject), (FUSED, _draw_kernels(subject))]
     if stage not in dict(stages):
         stage = _stage_before(subject, stage, [name for name, _ in stages])
     data = {
@@ -82,7 +82,7 @@ def _stage_before(subject: Subject, stage: str, drawn: Sequence[str]) -> str:
     return [name for name in STAGES[: STAGES.index(stage)] if name in drawn][-1]
 
 
-def _fused(subject: Subject) -> Drawings:
+def _draw_kernels(subject: Subject) -> Drawings:
     plan = subject.plan
     return {name: plan_drawing(plan, name, model_places(plan, name)) for name in plan["entries"]}
 
