@@ -1,5 +1,5 @@
 """Explicit gradients, order of loops, comparison in tests: `stop_grad grad reversed close`;
-whole layers as values, and lists that grow: `params lerp append`."""
+whole layers as values, and lists that grow: `params lerp append`; bodies in WGSL: `wgsl`."""
 
 from __future__ import annotations
 
@@ -153,7 +153,13 @@ def append(tracer: Tracer, args: BoundArgs, at: Span) -> ListValue:
     return ListValue((*items.value.items, item.value))
 
 
+def wgsl(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
+    """The body of a function, written in WGSL, in a file beside the model."""
+    return tracer.own_kernel(args, at)
+
+
 FUNCTIONS = (
+    BuiltinFunction("wgsl", "file, function=none", wgsl),
     BuiltinFunction("reversed", "sequence", backwards),
     BuiltinFunction("stop_grad", "x", stop_grad),
     BuiltinFunction("grad", "value, wrt", grad),
