@@ -93,8 +93,10 @@ class _Run:
                 return first | self._body(other, frame, active & ~test)
             case Loop(before, condition, after, body):
                 self._body(before, frame, active)
-                while np.any(self._value(condition, frame, "bool")[0]):
-                    self._body((*body, *after), frame, active)
+                # All elements count alike, also those that are in another branch.
+                while np.all(self._value(condition, frame, "bool")[0]):
+                    self._body(body, frame, active)
+                    self._body(after, frame, np.ones_like(active))
             case Return(value):
                 assert value is not None
                 self._return(frame, self._value(value, frame, frame.kind)[0], active)

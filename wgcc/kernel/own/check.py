@@ -70,7 +70,7 @@ class Checker(Expressions):
         self.scopes = [own]
         with self._block():
             body = tuple(self._statement(statement) for statement in function.body)
-        if not _always_returns(body):
+        if not _always_returns(function.body):
             text = f"`{function.name}` does not return in every case"
             raise WrongFunction(text, function, help="end it with a `return`")
         return replace(function, name=self.names[function.name], body=body)

@@ -11,7 +11,16 @@ from dataclasses import dataclass, replace
 
 from wgcc.kernel.own import fold
 from wgcc.kernel.own.words import EXTREMES, FUNCTIONS, KINDS, REPLACED, RESERVED
-from wgcc.kernel.tree import Binary, Call, Expr, FunctionDef, Literal, Name, Unary
+from wgcc.kernel.tree import (
+    Binary,
+    Call,
+    Expr,
+    FunctionDef,
+    Literal,
+    Name,
+    Unary,
+    parts_of,
+)
 from wgcc.kernel.types import (
     FLOATS,
     WHOLE,
@@ -125,7 +134,8 @@ class Expressions:
                 a, b = self.typed(left, depth + 1), self.typed(right, depth + 1)
                 return self._binary(op, a, b, expr.parens)
             case Call(name, args):
-                return self._call(expr, name, [self.typed(arg, depth + 1) for arg in args])
+                typed = self._call(expr, name, [self.typed(arg, depth + 1) for arg in args])
+                return Typed(_apart(typed.expr), typed.kind)
         raise WrongFunction("only scalars are supported: no vectors, arrays and structs", expr)
 
     def _literal(self, expr: Literal, value: fold.Number, kind: str, text: str) -> Typed:
@@ -254,6 +264,22 @@ class Expressions:
         new_name, files = changed or REPLACED.get(name, (name, ()))
         self.library.update(files)
         return Typed(replace(call, name=new_name, args=given), kind)
+
+
+def _apart(expr: Expr) -> Expr:
+    """Comparisons among the arguments of a call in parentheses: `f(a < b, c > d)` is a template."""
+    if not isinstance(expr, Call) or len(expr.args) < 2:
+        return expr
+    args = tuple(
+        replace(arg, parens=True) if isinstance(arg, Binary) and _compares(arg) else arg
+        for arg in expr.args
+    )
+    return replace(expr, args=args)
+
+
+def _compares(expr: Expr) -> bool:
+    signs = ("<", ">", "<=", ">=", "<<", ">>")
+    return any(isinstance(part, Binary) and part.op in signs for part in parts_of(expr))
 
 
 def check_name(name: str, at: object) -> None:

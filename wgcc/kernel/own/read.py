@@ -43,10 +43,11 @@ class OwnFunction:
     functions: tuple[FunctionDef, ...]
     library: tuple[str, ...]
     effort: int
-    shown: str
+    file: str
+    name: str
 
     def __str__(self) -> str:
-        return self.shown
+        return f"{self.file}:{self.name}"
 
 
 def read_functions(
@@ -183,7 +184,8 @@ class _Reader:
             tuple(checked[one] for one in needed),
             tuple(sorted(set[str]().union(*(library[one] for one in needed)))),
             efforts[function.name],
-            f"{self._file}:{name}",
+            self._file,
+            name,
         )
 
 
