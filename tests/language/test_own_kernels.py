@@ -13,7 +13,7 @@ from wgcc.compiler import compile_file
 from wgcc.elaborate import check
 from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.exporting.as_source import program_source
-from wgcc.kernel.own.read import LONGEST, WrongFile, read_functions
+from wgcc.kernel.own.read import LONGEST, WrongWgsl, read_functions
 from wgcc.passes.autograd import autograd
 
 WGSL = """const RATE = 2.0;
@@ -284,7 +284,7 @@ HOSTILE = {
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: HOSTILE[text][1] or "other")
 def test_a_hostile_file_is_refused_at_its_line(text: str) -> None:
     line, message = HOSTILE[text]
-    with pytest.raises(WrongFile) as caught:
+    with pytest.raises(WrongWgsl) as caught:
         read_functions(text, "f.wgsl", lambda name: f"own_{name}")
     assert message in caught.value.message
     assert text.count("\n", 0, caught.value.start) + 1 == line
@@ -294,5 +294,5 @@ def test_calls_that_double_are_refused_before_they_are_inlined() -> None:
     text = "fn g0(x: f32) -> f32 { return x + 1.0; }\n"
     for n in range(40):
         text += f"fn g{n + 1}(x: f32) -> f32 {{ return g{n}(x) + g{n}(x); }}\n"
-    with pytest.raises(WrongFile, match="operations"):
+    with pytest.raises(WrongWgsl, match="operations"):
         read_functions(text, "f.wgsl", lambda name: f"own_{name}")

@@ -10,7 +10,7 @@ import random
 import re
 from dataclasses import dataclass, field
 
-from wgcc.kernel.own.read import WrongFile, read_functions
+from wgcc.kernel.own.read import WrongWgsl, read_functions
 
 KINDS = ("f32", "i32", "u32", "bool")
 SMOOTH = ("sin", "cos", "tanh", "atan", "abs", "saturate")
@@ -34,7 +34,7 @@ class Writer:
             texts.append(self._function(f"f{len(self.helpers)}"))
             try:
                 read_functions("\n".join(texts), "", lambda name: name)
-            except WrongFile as error:
+            except WrongWgsl as error:
                 # Numbers known beforehand that do not exist, and functions that take too long.
                 assert re.search("does not exist|cannot be|operations", error.message), error
                 texts.pop()

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TypeVar
 
+from wgcc.kernel.attributes import name_argument, whole_argument
 from wgcc.kernel.numbers import number
 from wgcc.kernel.tokenize import WgslError, error_at, tokenize
 from wgcc.kernel.tree import (
@@ -295,7 +296,7 @@ class _Parser:
         kind = self._type_or_name()
         self._take(";")
         group, binding = attributes.get("group"), attributes.get("binding")
-        slot = (_whole(group), _whole(binding)) if group and binding else None
+        slot = (whole_argument(group), whole_argument(binding)) if group and binding else None
         return ModuleVariable(name, space, kind, access, slot)
 
     def _function(self) -> FunctionDef:
@@ -308,7 +309,7 @@ class _Parser:
             param = self._name()
             self._take(":")
             kind = self._type_or_name()
-            params.append((param, f"@{_name_argument(builtin)}" if builtin else kind))
+            params.append((param, f"@{name_argument(builtin)}" if builtin else kind))
             if not self._accept(","):
                 break
         self._take(")")
@@ -393,16 +394,3 @@ class _Parser:
             return Let(name, kind, None, mutable)
         self._take("=")
         return Let(name, kind, self.expression(), mutable)
-
-
-def _name_argument(args: tuple[Expr, ...]) -> str:
-    """The only argument of an attribute, which is a name."""
-    if len(args) != 1 or not isinstance(args[0], Name):
-        raise WgslError("the argument of an attribute is not a name")
-    return args[0].name
-
-
-def _whole(args: tuple[Expr, ...]) -> int:
-    if len(args) != 1 or not isinstance(args[0], Literal):
-        raise WgslError("the argument of an attribute is not a number")
-    return int(args[0].value)

@@ -165,7 +165,7 @@ class _Run:
             given = [self.of_kind(self._value(a, frame, k)[0], k) for a, (_, k) in pairs]
             return self.call(function, given), function.result or ""
         if name in self._dtypes:
-            return self._converted(*self._value(args[0], frame, ""), name), name
+            return self._convert(*self._value(args[0], frame, ""), name), name
         if name.startswith("bitcast<"):
             return self._bitcast(*self._value(args[0], frame, ""), name[8:-1]), name[8:-1]
         if name == "select":
@@ -174,7 +174,7 @@ class _Run:
         arrays, kind = self._together(args, frame, wanted)
         return np.asarray(_CALLS[name](*arrays)).astype(self._dtypes[kind]), kind
 
-    def _converted(self, array: Array, kind: str, wanted: str) -> Array:
+    def _convert(self, array: Array, kind: str, wanted: str) -> Array:
         """Floats lose their fraction, and stay in range; NaN becomes 0."""
         if kind == "f32" and wanted in ("i32", "u32"):
             limits = np.iinfo(self._dtypes[wanted])

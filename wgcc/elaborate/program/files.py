@@ -26,7 +26,7 @@ from wgcc.elaborate.tracing.values import (
 )
 from wgcc.errors import Diagnostic, Diagnostics, Source, Span
 from wgcc.files import LARGEST_TEXT, Unreadable, data_dir, read_text
-from wgcc.kernel.own.read import OwnFunction, WrongFile, read_functions
+from wgcc.kernel.own.read import OwnFunction, WrongWgsl, read_functions
 from wgcc.syntax import ast
 from wgcc.syntax.parser import parse
 from wgcc.syntax.tree_text import walk
@@ -266,7 +266,7 @@ class Loader:
         prefix = f"own{number + 1}_" if number else "own_"
         try:
             return read_functions(source.text, source.name, lambda name: prefix + name)
-        except WrongFile as error:
+        except WrongWgsl as error:
             span = Span(source, error.start, error.end)
             problem = self.context.report.diagnostics.error("WG0705", error.message, span)
             problem.also(at.span, "used here")

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from wgcc.kernel.own import fold
 from wgcc.kernel.own.expressions import (
-    Expressions,
+    ExpressionChecker,
+    LocalName,
     Typed,
-    Variable,
     WrongFunction,
     check_kind,
     check_name,
@@ -38,7 +38,7 @@ FORM = "write `for (var i = 0; i < 20; i++)`, with numbers that are known before
 COMPARED = ("<", "<=", ">", ">=")
 
 
-class Checker(Expressions):
+class Checker(ExpressionChecker):
     """Checks functions of one file; `rounds` has how often each loop runs, by its `id`."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Checker(Expressions):
             raise WrongFunction(text, function, help="add `-> f32`")
         check_kind(function.result, function)
         self._result = function.result
-        own = {name: Variable(kind, False) for name, kind in function.params}
+        own = {name: LocalName(kind, False) for name, kind in function.params}
         if len(own) < len(function.params):
             raise WrongFunction("two parameters have one name", function)
         self.scopes = [own]
@@ -77,8 +77,8 @@ class Checker(Expressions):
 
     def number(self, expr: Expr) -> Typed:
         """A constant of the file."""
-        typed = self.typed(expr)
-        if fold.known(typed.expr) is None:
+        typed = self.infer(expr)
+        if fold.number_in(typed.expr) is None:
             raise WrongFunction("a `const` is a number that is known beforehand", expr)
         return typed
 
@@ -132,13 +132,13 @@ class Checker(Expressions):
             check_kind(let.kind, let)
         if let.value is None:
             assert let.kind is not None
-            self.scopes[-1][let.name] = Variable(let.kind, True)
+            self.scopes[-1][let.name] = LocalName(let.kind, True)
             return let
-        typed = self.typed(let.value)
+        typed = self.infer(let.value)
         kind = let.kind or default_kind(typed.kind)
         expr = self.convert(typed, kind, let.value, f"`{let.name}`")
-        number = None if let.mutable else fold.known(expr)
-        self.scopes[-1][let.name] = Variable(kind, let.mutable, number)
+        number = None if let.mutable else fold.number_in(expr)
+        self.scopes[-1][let.name] = LocalName(kind, let.mutable, number)
         return replace(let, value=expr)
 
     def _assign(self, assign: Assign) -> Assign:
@@ -197,7 +197,7 @@ class Checker(Expressions):
                 pass
             case _:
                 raise WrongFunction("how often this loop runs is not known", loop, help=FORM)
-        first = None if start.value is None else fold.known(start.value)
+        first = None if start.value is None else fold.number_in(start.value)
         last, by = self.number_of(end), self.number_of(step)
         is_known = start.value is None or first is not None
         is_counter = tested == changed == start.name and sign in ("+", "-")

@@ -36,7 +36,7 @@ DEEPEST = 100
 
 
 class WrongFunction(Exception):
-    """What is wrong with a function; `nodes` are the parts that are, the smallest first."""
+    """Says what is wrong with a function; `nodes` are the parts that are, the smallest first."""
 
     def __init__(self, message: str, *nodes: object, help: str = "") -> None:
         super().__init__(message)
@@ -52,7 +52,7 @@ class Typed:
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class LocalName:
     """`number`: of a `let`, if it is known beforehand."""
 
     kind: str
@@ -60,7 +60,7 @@ class Variable:
     number: fold.Number | None = None
 
 
-class Expressions:
+class ExpressionChecker:
     """`functions` are those of the file, `constants` its numbers, `names` what kernels call them.
 
     `calls` has the functions of the file that were called, with the place of the first call, and
@@ -76,9 +76,9 @@ class Expressions:
         self.functions, self.constants, self.names = functions, constants, names
         self.calls: dict[str, Expr] = {}
         self.library: set[str] = set()
-        self.scopes: list[dict[str, Variable]] = []
+        self.scopes: list[dict[str, LocalName]] = []
 
-    def lookup(self, name: str) -> Variable | None:
+    def lookup(self, name: str) -> LocalName | None:
         for scope in reversed(self.scopes):
             if name in scope:
                 return scope[name]
@@ -89,10 +89,10 @@ class Expressions:
         if isinstance(expr, Name):
             variable = self.lookup(expr.name)
             return variable.number if variable else None
-        return fold.known(expr)
+        return fold.number_in(expr)
 
     def as_kind(self, expr: Expr, kind: str, what: str) -> Expr:
-        return self.convert(self.typed(expr), kind, expr, what)
+        return self.convert(self.infer(expr), kind, expr, what)
 
     def convert(self, typed: Typed, kind: str, at: Expr, what: str) -> Expr:
         """The expression as one of this type; `what` begins the message where it is of another."""
@@ -100,7 +100,7 @@ class Expressions:
             shown = default_kind(typed.kind)
             advice = "compare it: `x > 0.0`" if kind == "bool" else f"convert it: `{kind}(...)`"
             raise WrongFunction(f"{what} must be {kind}, but this is {shown}", at, help=advice)
-        value = fold.known(typed.expr)
+        value = fold.number_in(typed.expr)
         if value is None or typed.kind == kind:
             return typed.expr
         try:
@@ -110,7 +110,7 @@ class Expressions:
         is_written_so = typed.kind == "float" or (typed.kind == "int" and kind == "i32")
         return typed.expr if is_written_so else fold.literal(number, kind)
 
-    def typed(self, expr: Expr, depth: int = 0) -> Typed:
+    def infer(self, expr: Expr, depth: int = 0) -> Typed:
         if depth > DEEPEST:
             raise WrongFunction(f"an expression is nested more than {DEEPEST} deep", expr)
         try:
@@ -129,17 +129,17 @@ class Expressions:
             case Unary("&", _):
                 raise WrongFunction("pointers are not supported", expr)
             case Unary(op, operand):
-                return self._unary(op, self.typed(operand, depth + 1), expr.parens)
+                return self._unary(op, self.infer(operand, depth + 1), expr.parens)
             case Binary(op, left, right):
-                a, b = self.typed(left, depth + 1), self.typed(right, depth + 1)
+                a, b = self.infer(left, depth + 1), self.infer(right, depth + 1)
                 return self._binary(op, a, b, expr.parens)
             case Call(name, args):
-                typed = self._call(expr, name, [self.typed(arg, depth + 1) for arg in args])
+                typed = self._call(expr, name, [self.infer(arg, depth + 1) for arg in args])
                 return Typed(_apart(typed.expr), typed.kind)
         raise WrongFunction("only scalars are supported: no vectors, arrays and structs", expr)
 
     def _literal(self, expr: Literal, value: fold.Number, kind: str, text: str) -> Typed:
-        if kind == "f16":
+        if kind in FLOATS and kind != "f32":
             raise WrongFunction("f16 is not supported: values of f16 are computed as f32", expr)
         kind = "float" if kind == "f32" and text[-1:] != "f" else kind
         fold.settle(value, kind)
@@ -154,7 +154,7 @@ class Expressions:
         raise WrongFunction(f"nothing is called `{name}`", at)
 
     def _unary(self, op: str, operand: Typed, parens: bool) -> Typed:
-        kind, value = unary_kind(op, operand.kind), fold.known(operand.expr)
+        kind, value = unary_kind(op, operand.kind), fold.number_in(operand.expr)
         is_sign = op == "-" and isinstance(operand.expr, Literal)
         if value is None or is_sign:
             return Typed(Unary(op, operand.expr, parens), kind)
@@ -165,7 +165,7 @@ class Expressions:
         if op in ("<<", ">>"):
             return self._shift(op, a, b, parens)
         kind = common_kind((a.kind, b.kind))
-        x, z = fold.known(a.expr), fold.known(b.expr)
+        x, z = fold.number_in(a.expr), fold.number_in(b.expr)
         if x is not None and z is not None:
             value = fold.binary(op, x, z, kind)
             return Typed(fold.literal(value, result), result)
@@ -175,7 +175,7 @@ class Expressions:
         return Typed(Binary(op, left, right, parens), result)
 
     def _shift(self, op: str, a: Typed, b: Typed, parens: bool) -> Typed:
-        x, z = fold.known(a.expr), fold.known(b.expr)
+        x, z = fold.number_in(a.expr), fold.number_in(b.expr)
         if z is not None and not 0 <= z <= 31:
             raise fold.NoNumber(f"a shift is by 0 to 31 bits, not by {z}")
         if x is not None and z is not None:
@@ -209,7 +209,7 @@ class Expressions:
 
     def _conversion(self, call: Call, kind: str, args: list[Typed]) -> Typed:
         self._count(call, 1)
-        value = fold.known(args[0].expr)
+        value = fold.number_in(args[0].expr)
         if value is not None:
             return Typed(fold.literal(fold.convert(value, kind), kind), kind)
         return Typed(replace(call, args=(args[0].expr,)), kind)
@@ -218,7 +218,7 @@ class Expressions:
         self._count(call, 1)
         if kind not in ("f32", "i32", "u32") or args[0].kind == "bool":
             raise WrongFunction("`bitcast` is for f32, i32 and u32", call)
-        if fold.known(args[0].expr) is not None:
+        if fold.number_in(args[0].expr) is not None:
             raise WrongFunction("write the number itself instead of a `bitcast` of one", call)
         return Typed(replace(call, args=(args[0].expr,)), kind)
 
@@ -248,7 +248,7 @@ class Expressions:
             raise WrongFunction(f"`{name}` does not take {default_kind(kind)}", call)
         if "int" in kinds and "i32" not in kinds and kind == "int":
             kind = "float"
-        numbers = [fold.known(arg.expr) for arg in args]
+        numbers = [fold.number_in(arg.expr) for arg in args]
         if name == "clamp" and numbers[1] is not None and numbers[2] is not None:
             fold.call(name, [numbers[1], numbers[1], numbers[2]], kind)
         if all(number is not None for number in numbers):
@@ -290,5 +290,5 @@ def check_name(name: str, at: object) -> None:
 def check_kind(kind: str, at: object) -> None:
     if kind not in KINDS:
         text = f"only scalars are supported: {', '.join(KINDS)}, not {kind}"
-        advice = "values of f16 tensors are computed as f32" if kind == "f16" else ""
+        advice = "values of f16 tensors are computed as f32" if kind in FLOATS else ""
         raise WrongFunction(text, at, help=advice)

@@ -1,4 +1,4 @@
-"""Expressions of numbers alone, computed as WGSL does before a kernel runs.
+"""ExpressionChecker of numbers alone, computed as WGSL does before a kernel runs.
 
 Compilers of WGSL refuse a kernel in which such an expression has no value, and may compute it more
 exactly than at run time. So they are computed here, once for all machines.
@@ -22,7 +22,7 @@ class NoNumber(Exception):
     """There is no such number, or its type cannot hold it."""
 
 
-def known(expr: Expr) -> Number | None:
+def number_in(expr: Expr) -> Number | None:
     """The number that an expression is, if it is one."""
     if isinstance(expr, Literal):
         return expr.value

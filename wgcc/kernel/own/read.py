@@ -22,8 +22,8 @@ DEEPEST_BRACKETS = 60
 _COLLECTIVE = re.compile(r"(atomic|subgroup|workgroup|texture|dpd|fwidth|storageBarrier)")
 
 
-class WrongFile(Exception):
-    """What is wrong with a file, at which characters of it, and what to do."""
+class WrongWgsl(Exception):
+    """Says what is wrong with a file, at which characters of it, and what to do."""
 
     def __init__(self, message: str, start: int, end: int, help: str = "") -> None:
         super().__init__(message)
@@ -53,47 +53,47 @@ class OwnFunction:
 def read_functions(
     text: str, file: str, name_in_kernels: Callable[[str], str]
 ) -> dict[str, OwnFunction]:
-    """The functions of a file by name; raises `WrongFile`. `file` is its name in listings."""
+    """The functions of a file by name; raises `WrongWgsl`. `file` is its name in listings."""
     _refuse_tokens(text)
     try:
         module, places = parse_with_places(text)
         return _Reader(module, text, file, name_in_kernels).read()
     except WgslError as error:
-        raise WrongFile(error.reason, error.at, error.at + 1) from None
+        raise WrongWgsl(error.reason, error.at, error.at + 1) from None
     except RecursionError:
-        raise WrongFile("expressions or blocks are nested too deeply", 0, 1) from None
+        raise WrongWgsl("expressions or blocks are nested too deeply", 0, 1) from None
     except WrongFunction as problem:
         start, end = next((places[id(n)] for n in problem.nodes if id(n) in places), (0, 1))
-        raise WrongFile(problem.message, start, end, problem.help) from None
+        raise WrongWgsl(problem.message, start, end, problem.help) from None
 
 
 def _refuse_tokens(text: str) -> None:
     if len(text) > LONGEST:
-        raise WrongFile(f"the file has more than {LONGEST:,} characters", 0, 1)
+        raise WrongWgsl(f"the file has more than {LONGEST:,} characters", 0, 1)
     block = re.search(r"^(?:(?!//).)*?(/\*)", text, re.MULTILINE)
     if block:
-        raise WrongFile(
+        raise WrongWgsl(
             "`/*` is not supported: begin each line of a comment with `//`", *block.span(1)
         )
     try:
         tokens = tokenize(text)
     except WgslError as error:
-        raise WrongFile(error.reason, error.at, error.at + 1) from None
+        raise WrongWgsl(error.reason, error.at, error.at + 1) from None
     depth = 0
     for word, at, _ in tokens:
         depth += (word in ("(", "{", "[")) - (word in (")", "}", "]"))
         if depth > DEEPEST_BRACKETS:
-            raise WrongFile(f"brackets are nested more than {DEEPEST_BRACKETS} deep", at, at + 1)
+            raise WrongWgsl(f"brackets are nested more than {DEEPEST_BRACKETS} deep", at, at + 1)
         if word in REFUSED:
-            raise WrongFile(REFUSED[word], at, at + len(word))
+            raise WrongWgsl(REFUSED[word], at, at + len(word))
         if _COLLECTIVE.match(word):
             text = f"`{word}` is for whole kernels, and this is a function of one element"
-            raise WrongFile(text, at, at + len(word))
+            raise WrongWgsl(text, at, at + len(word))
         if word == "const" and depth:
-            raise WrongFile("inside a function, write `let`", at, at + len(word))
+            raise WrongWgsl("inside a function, write `let`", at, at + len(word))
         if word == "var" and not depth:
             text = "a function of scalars has no memory: declare variables inside it"
-            raise WrongFile(text, at, at + len(word))
+            raise WrongWgsl(text, at, at + len(word))
 
 
 class _Reader:
@@ -126,9 +126,9 @@ class _Reader:
                 raise WrongFunction(f"`{declared.name}` is declared twice", declared)
             seen.add(declared.name)
         if not self._module.functions:
-            raise WrongFile("there is no function in this file", 0, 1)
+            raise WrongWgsl("there is no function in this file", 0, 1)
         if len(self._module.functions) > MOST_FUNCTIONS:
-            raise WrongFile(f"a file has at most {MOST_FUNCTIONS} functions", 0, 1)
+            raise WrongWgsl(f"a file has at most {MOST_FUNCTIONS} functions", 0, 1)
 
     def _constants(self) -> dict[str, Typed]:
         constants: dict[str, Typed] = {}
