@@ -102,7 +102,10 @@ export class JoinedCaptures {
     this.entryName = entryName;
     const { captures = {} } = session.plan.entries[entryName];
     // A validation calls whatever has `call`.
-    this.wanted = filterRecord(captures, ({ rows }) => rows !== undefined && session.captures);
+    this.wanted = filterRecord(
+      captures,
+      ({ rows }) => rows !== undefined && session.captures !== undefined,
+    );
   }
 
   async add() {

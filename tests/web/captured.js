@@ -1,6 +1,7 @@
 // What a model captures in calls, in training, in parts and in a worker.
 
-const plain = value => (ArrayBuffer.isView(value) ? { shape: value.shape, list: [...value] } : value);
+const plain = value =>
+  ArrayBuffer.isView(value) ? { shape: value.shape, list: [...value] } : value;
 const read = captured =>
   Object.fromEntries(
     Object.entries(captured).map(([name, value]) => [
