@@ -317,7 +317,7 @@ def _optimizers(program: Program) -> Plan:
     optimizers: Plan = {}
     for name in program.state:
         state = optimizer_state(name)
-        if state is not None and state.what == STEP:
+        if state and state.what == STEP and state.optimizer in program.optimizers:
             entries = [e for e, graph in program.entries.items() if name in graph.writes]
             kind = program.optimizers[state.optimizer]
             optimizers[state.optimizer] = {"kind": kind, "step": name, "entry": entries}
