@@ -137,7 +137,7 @@ def test_news_tell_builds_and_problems() -> None:
     first = json.loads(next(news))
     builds.fail("wrong")
     assert json.loads(next(news)) == {"build": first["build"], "problem": "wrong"}
-    builds.succeed()
+    builds.finish()
     assert json.loads(next(news)) == {"build": first["build"] + 1, "problem": ""}
     builds.close()
     assert list(news) == []

@@ -103,7 +103,7 @@ def _follow(builds: Builds, saves: Iterator[None], build: Callable[[], str]) -> 
             continue
         if told:
             say(told)
-            builds.succeed()
+            builds.finish()
 
 
 def _build(path: Path, folder: Path, options: Mapping[str, Any]) -> str:

@@ -48,7 +48,7 @@ class Builds:
     is_closed: bool = False
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def succeed(self) -> None:
+    def finish(self) -> None:
         with self._changed:
             self.number, self.problem = self.number + 1, ""
             self._changed.notify_all()
@@ -85,7 +85,7 @@ class Server(ThreadingHTTPServer):
 
     @property
     def own_names(self) -> list[str]:
-        """What browsers of this machine call the server; they leave out the usual port."""
+        """The names that browsers of this machine call it by; they leave out the usual port."""
         with_port = [f"{name}:{self.server_port}" for name in NAMES]
         return [*with_port, *NAMES] if self.server_port == USUAL_PORT else with_port
 
