@@ -14,8 +14,8 @@ PACKAGES = ("lark", "jinja2", "markupsafe")
 # Parts of wgcc that neither check nor build.
 _LEFT_OUT = {
     "cli", "importing", "from_onnx", "to_onnx", "to_torch", "exporting", "access", "sklearn.py",
-    "in_memory.py", "_data", "__pycache__", "site.py", "npm_parts.py", "archive.py", "serve.py", "wheel.py",
-    "cuda", "__pyinstaller", "tools", "grammars",
+    "in_memory.py", "_data", "__pycache__", "site.py", "npm_parts.py", "archive.py", "serve.py",
+    "wheel.py", "cuda", "__pyinstaller", "tools", "grammars",
 }  # fmt: skip
 _RUNTIME = (
     "__init__", "bundle_files", "data/__init__", "data/problems", "errors", "interrupts", "machine",
