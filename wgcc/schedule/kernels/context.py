@@ -13,7 +13,17 @@ from wgcc.passes.dataflow import moves
 from wgcc.schedule.codegen.bindings import Bindings, Parts
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.limits import grid_of, thread_index
-from wgcc.schedule.kernel import GPU, Kernel, Launch, Place, WorkgroupVariable
+from wgcc.schedule.kernel import (
+    GPU,
+    Attention,
+    Binding,
+    Kernel,
+    Launch,
+    Place,
+    Product,
+    Work,
+    WorkgroupVariable,
+)
 from wgcc.schedule.kernels.copies import Span
 from wgcc.schedule.kernels.render import page
 
@@ -25,7 +35,7 @@ class GroupCode:
     launches: Mapping[str, Launch]
     regions: tuple[Place, ...]
     shows: tuple[tuple[str, ...], ...]
-    twin: Kernel
+    work: Work
 
 
 def no_copies(names: Sequence[str]) -> None:
@@ -88,31 +98,43 @@ class Context:
         variant: Callable[[Module], Module] | None = None,
         iterations: int = 0,
         shared: tuple[WorkgroupVariable, ...] = (),
-        family: str = "",
     ) -> Launch:
         """A launch whose bindings come in the order that the first launch of the group fixed.
 
         `values` are names, flags and lists of the page, `holes` the trees that it leaves open;
         `variant` rewrites the page.
         """
-        bindings = emitter.bindings
-        if not self.order:
-            self.order, self.shown = bindings.regions(), bindings.shows()
-        declared = dict(zip(bindings.regions(), bindings.declarations(), strict=True))
-        assert set(declared) == set(self.order), "launches of one group must touch the same memory"
+        bindings = self._bound(emitter.bindings)
         body = page(page_name, {**constants, **(values or {})}, holes)
         body = variant(body) if variant else body
         kernel = Kernel(
             page_name,
-            tuple(declared[region] for region in self.order),
+            bindings,
             tuple(constants.items()),
             Module((*functions, *body.declarations)),
             tuple(sorted(emitter.functions)),
             workgroup,
             shared,
-            family,
         )
         return Launch(kernel, grid, iterations)
+
+    def work(
+        self,
+        emitter: Emitter,
+        task: Product | Attention,
+        functions: Sequence[Declaration],
+        constants: Mapping[str, int],
+    ) -> Work:
+        """What the group computes, by functions that the emitter wrote."""
+        bindings = self._bound(emitter.bindings)
+        return Work(bindings, tuple(constants.items()), Module(tuple(functions)), task)
+
+    def _bound(self, bindings: Bindings) -> tuple[Binding, ...]:
+        if not self.order:
+            self.order, self.shown = bindings.regions(), bindings.shows()
+        declared = dict(zip(bindings.regions(), bindings.declarations(), strict=True))
+        assert set(declared) == set(self.order), "launches of one group must touch the same memory"
+        return tuple(declared[region] for region in self.order)
 
     def launch_threads(
         self,
@@ -135,5 +157,6 @@ class Context:
             iterations=iterations,
         )
 
-    def code(self, gpu: Launch, twin: Launch) -> GroupCode:
-        return GroupCode({GPU: gpu}, self.order, self.shown, twin.kernel)
+    def code(self, gpu: Launch, work: Work | None = None) -> GroupCode:
+        """`work` is what it computes; without, each thread of the launch does so on its own."""
+        return GroupCode({GPU: gpu}, self.order, self.shown, work or gpu.work)

@@ -23,7 +23,15 @@ from wgcc.schedule.codegen.limits import Grid, grid_of
 from wgcc.schedule.fuse.fuse import product_position
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.fuse.product_operands import ColumnPart, column_part
-from wgcc.schedule.kernel import MAX_WORKGROUPS, WORD, Launch, Place, WorkgroupVariable
+from wgcc.schedule.kernel import (
+    MAX_WORKGROUPS,
+    WORD,
+    Launch,
+    Place,
+    Product,
+    Work,
+    WorkgroupVariable,
+)
 from wgcc.schedule.kernels.context import Context, GroupCode
 from wgcc.schedule.kernels.operands import (
     INNER,
@@ -45,7 +53,7 @@ CANDIDATES = 4
 def matmul_code(group: Group, context: Context) -> GroupCode:
     """The tiles that should be best on most GPUs."""
     (tile,) = tile_shapes(_sizes(group), width=_width(group, context))
-    return context.code(_tiles(group, context, tile), _panels(group, context))
+    return context.code(_tiles(group, context, tile), _work(group, context))
 
 
 def matmul_candidates(group: Group, context: Context) -> list[Launch]:
@@ -59,23 +67,13 @@ def _width(group: Group, context: Context) -> int:
     return WORD // 2 if all(_halves(group, context).values()) else WORD
 
 
-def _panels(group: Group, context: Context) -> Launch:
-    """The launch for the twin, which packs both operands into panels of its own."""
-    sizes = _sizes(group)
+def _work(group: Group, context: Context) -> Work:
+    """The product itself: functions that load one element and make use of one result."""
+    sizes, sums = _sizes(group), _bias_gradient(group) is not None
     forms = Forms(*_operands(group), is_vector=False, vectors=frozenset())
     functions, used, _ = _functions(group, context, forms, hoisted=False)
-    return context.launch(
-        "twin_product",
-        used,
-        constants={
-            **{"BATCH": sizes.batch, "ROWS": sizes.rows, "COLS": sizes.cols},
-            **{"DEPTH": sizes.inner, "SUMS": int(_bias_gradient(group) is not None)},
-        },
-        functions=functions,
-        workgroup=(1, 1, 1),
-        grid=(1, 1, 1),
-        family="product",
-    )
+    task = Product(sizes.batch, sizes.rows, sizes.cols, sizes.inner, sums)
+    return context.work(used, task, functions, {})
 
 
 def _tiles(group: Group, context: Context, tile: Tile) -> Launch:
