@@ -21,6 +21,7 @@ from wgcc_runtime.errors import WgccError, did_you_mean
 from wgcc_runtime.evaluation import make_evaluation
 from wgcc_runtime.fit_data import epoch_steps, hold_out, name_inputs
 from wgcc_runtime.history import History, Log
+from wgcc_runtime.log_folder import WatchedModel, log_at
 from wgcc_runtime.plan import Entry, Plan
 from wgcc_runtime.progress import ProgressLine, is_shown
 from wgcc_runtime.recovery import Recovery
@@ -90,7 +91,12 @@ def fit(model: Model, batches: Any, y: Any, options: Options) -> History:
             stop=options.stop or (lambda: False),
             recovery=_recovery(model, arrays) if options.recover else None,
             epochs=options.epochs,
-        ).run(None if options.log is None else Log(options.log, done if options.resume else 0))
+        ).run(_open_log(model, options.log, done if options.resume else 0))
+
+
+def _open_log(model: Model, place: Place | None, step: int) -> Log | None:
+    """A log that continues after `step`."""
+    return None if place is None else log_at(place, step, WatchedModel(model))
 
 
 @contextmanager
