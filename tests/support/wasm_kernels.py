@@ -14,7 +14,7 @@ from wgcc.backends.wasm.encoding.module import PAGE, Function, Module
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.backends.wasm.write_kernel import scratch_words, write_kernel
 from wgcc.kernel.parse import parse_module
-from wgcc.schedule.kernel import Binding, Product, Threads, Work
+from wgcc.schedule.kernel import Binding, DispatchWork, ProductTask, ThreadTask
 
 Array = np.ndarray[Any, Any]
 KINDS = {"float32": "f32", "int32": "i32", "uint32": "u32"}
@@ -23,7 +23,7 @@ KINDS = {"float32": "f32", "int32": "i32", "uint32": "u32"}
 class Built:
     """The module of some work whose bindings are `arrays`."""
 
-    def __init__(self, work: Work, arrays: Mapping[str, Array], threads: int = 1) -> None:
+    def __init__(self, work: DispatchWork, arrays: Mapping[str, Array], threads: int = 1) -> None:
         self.arrays = arrays
         self._places = {}
         end = 64
@@ -69,14 +69,14 @@ class Built:
 
 
 def work_of(
-    task: Threads | Product,
+    task: ThreadTask | ProductTask,
     functions: str,
     constants: Mapping[str, int],
     arrays: Mapping[str, Array],
     written: tuple[str, ...],
-) -> Work:
+) -> DispatchWork:
     bindings = tuple(
         Binding(name, KINDS[array.dtype.name], array.size, name in written)
         for name, array in arrays.items()
     )
-    return Work(bindings, tuple(constants.items()), parse_module(functions), task)
+    return DispatchWork(bindings, tuple(constants.items()), parse_module(functions), task)

@@ -17,7 +17,7 @@ from wgcc.errors import Diagnostics, Source
 from wgcc.ir.program import Program
 from wgcc.ops import OPS
 from wgcc.ops.registry import Sample
-from wgcc.schedule.kernel import Work
+from wgcc.schedule.kernel import DispatchWork
 
 NAMES = ("attention", "attention_grad_q", "attention_grad_kv")
 DTYPES = {kind: np.dtype(dtype) for dtype, kind in KINDS.items()}
@@ -29,7 +29,7 @@ def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(attention, name, 1)
 
 
-def work_of(name: str, sample: Sample) -> Work:
+def work_of(name: str, sample: Sample) -> DispatchWork:
     graph = forward_graph("e", OPS[name], sample)
     program = Program("Samples", entries={"e": graph})
     schedule = compile_program(Source("samples.wg", ""), program, Diagnostics()).schedule

@@ -7,7 +7,7 @@ import pytest
 
 from wasm_kernels import Built, work_of
 from wgcc.kernel.build import statements
-from wgcc.schedule.kernel import Threads
+from wgcc.schedule.kernel import ThreadTask
 
 # One thread per column; neighbours read neighbours, a row at a time.
 COLUMN_SUMS = """
@@ -28,7 +28,7 @@ def built(body: str, rows: int, columns: int) -> Built:
     shapes = {"x": (rows,), "a": (rows, columns), "y": (columns,)}
     arrays = {name: random.normal(size=at).astype(np.float32) for name, at in shapes.items()}
     constants = {"ROWS": rows, "COLUMNS": columns}
-    task = Threads("o", columns, statements(body))
+    task = ThreadTask("o", columns, statements(body))
     return Built(work_of(task, "", constants, arrays, ("y",)), arrays, threads=7)
 
 

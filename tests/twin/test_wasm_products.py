@@ -10,7 +10,7 @@ import pytest
 from wasm_kernels import Built, work_of
 from wgcc.backends.wasm.panels import micro_kernel
 from wgcc.backends.wasm.panels.micro_kernel import tiling_of
-from wgcc.schedule.kernel import Product
+from wgcc.schedule.kernel import ProductTask
 
 Array = np.ndarray[Any, Any]
 # (batch, rows, columns, inner)
@@ -63,7 +63,7 @@ def product(
     functions = "\n".join(texts).replace("{left}", LEFTS[left][0])
     functions = functions.replace("{right}", RIGHTS[right][0])
     constants = dict(zip("ZMNK", sizes, strict=True))
-    task = Product(*sizes, sums=sums)
+    task = ProductTask(*sizes, sums=sums)
     return Built(work_of(task, functions, constants, arrays, ("s", "y")), arrays, threads=5)
 
 
@@ -149,7 +149,7 @@ def test_windows_reach_beyond_the_border(channels: int) -> None:
     shapes = {"a": (rows, channels), "b": (depth, columns), "y": (rows, columns)}
     arrays = {name: random.normal(size=at).astype(np.float32) for name, at in shapes.items()}
     constants = {"M": rows, "N": columns, "C": channels}
-    task = Product(1, rows, columns, depth, sums=False)
+    task = ProductTask(1, rows, columns, depth, sums=False)
     built = Built(work_of(task, WINDOW, constants, arrays, ("y",)), arrays)
     padded = np.vstack([np.zeros((1, channels)), arrays["a"], np.zeros((taps, channels))])
     windows = np.stack([padded[i : i + taps].reshape(-1) for i in range(rows)])
@@ -169,7 +169,7 @@ def test_threads_give_the_same_bits() -> None:
 
 def test_blocks_of_columns_fit_the_cache_and_feed_the_threads() -> None:
     def blocks(rows: int, columns: int, depth: int) -> tuple[int, int]:
-        found = tiling_of(Product(1, rows, columns, depth, sums=False))
+        found = tiling_of(ProductTask(1, rows, columns, depth, sums=False))
         assert found is not None
         return found.block, found.blocks
 
@@ -178,4 +178,4 @@ def test_blocks_of_columns_fit_the_cache_and_feed_the_threads() -> None:
     assert blocks(512, 65, 128) == (72, 1)
     assert blocks(512, 1000, 65536) == (8, 125)
     assert blocks(8, 1024, 64) == (64, 16)
-    assert tiling_of(Product(1, 1, 64, 64, sums=False)) is None
+    assert tiling_of(ProductTask(1, 1, 64, 64, sums=False)) is None

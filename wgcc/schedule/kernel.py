@@ -19,6 +19,7 @@ __all__ = [
     "Binding",
     "Buffer",
     "Dispatch",
+    "DispatchWork",
     "EntrySchedule",
     "Kernel",
     "Launch",
@@ -26,7 +27,6 @@ __all__ = [
     "Place",
     "Rounds",
     "Schedule",
-    "Work",
     "WorkgroupVariable",
 ]
 
@@ -141,21 +141,21 @@ class Launch:
     iterations: int = 0
 
     @property
-    def work(self) -> Work:
-        """What a kernel without workgroups computes: `main` starts with a thread's number."""
+    def work(self) -> DispatchWork:
+        """A kernel without workgroups is its own work; `main` starts with the thread's number."""
         kernel = self.kernel
         main = kernel.body.functions["main"]
         own = tuple(declared for declared in kernel.body.declarations if declared is not main)
         match main.body:
             case (Let(index), If(Binary(">=", Name(own_index), Name(count))), *body):
                 assert own_index == index, kernel.page
-                task = Threads(index, dict(kernel.constants)[count], tuple(body))
-                return Work(kernel.bindings, kernel.constants, Module(own), task)
+                task = ThreadTask(index, dict(kernel.constants)[count], tuple(body))
+                return DispatchWork(kernel.bindings, kernel.constants, Module(own), task)
         raise ValueError(f"{kernel.page} does not start with the number of its thread")
 
 
 @dataclass(frozen=True, slots=True)
-class Threads:
+class ThreadTask:
     """`body` runs for each number `index` below `count`, in any order."""
 
     index: str
@@ -164,7 +164,7 @@ class Threads:
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class ProductTask:
     """`finish(z, m, n, x)` takes x, the sum of `left(z, m, k) * right(z, k, n)` in the order of k.
 
     With `sums`, `finish_sum(n, x)` takes the sum of `right(0, k, n)`.
@@ -178,7 +178,7 @@ class Product:
 
 
 @dataclass(frozen=True, slots=True)
-class Attention:
+class AttentionTask:
     """`op` is `attention` or one of its gradients, `attention_grad_q` and `attention_grad_kv`.
 
     The functions are those of `kernels/attention_access.py` for single elements (`query_at`, …,
@@ -192,8 +192,8 @@ class Attention:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """What a dispatch computes, for back ends that share it out in a way of their own.
+class DispatchWork:
+    """Says what a dispatch computes, for back ends that share it out in a way of their own.
 
     `functions` load operands and store results; they see bindings and constants. No limit of a
     driver counts here.
@@ -202,7 +202,7 @@ class Work:
     bindings: tuple[Binding, ...]
     constants: tuple[tuple[str, int], ...]
     functions: Module
-    task: Threads | Product | Attention
+    task: ThreadTask | ProductTask | AttentionTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,7 @@ class Dispatch:
     regions: tuple[Place, ...]
     launches: Mapping[str, Launch]
     shows: tuple[str, ...]
-    work: Work
+    work: DispatchWork
     span: Span | None = None
     flops: int = 0
     made: tuple[Made, ...] = ()

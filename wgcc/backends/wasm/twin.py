@@ -11,7 +11,7 @@ from wgcc.backends.wasm.encoding.module import PAGE, Function, Module
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.backends.wasm.write_kernel import scratch_words, write_kernel
 from wgcc.ir.places import ceil_div
-from wgcc.schedule.kernel import WORD, Dispatch, Place, Rounds, Schedule, Work
+from wgcc.schedule.kernel import WORD, Dispatch, DispatchWork, Place, Rounds, Schedule
 from wgcc.schedule.kernels.copies import COPIES, master
 
 # Buffers start on boundaries of this many bytes, after the words that belong to the module.
@@ -121,7 +121,7 @@ class _Writer:
         self._module, self._memory, self._scratch = module, memory, scratch
         self._library = Library(module)
         self._barrier = module.add(write_barrier())
-        self._kernels: dict[Work, int] = {}
+        self._kernels: dict[DispatchWork, int] = {}
 
     def entry(
         self,

@@ -45,7 +45,7 @@ from wgcc.kernel.tree import (
     Statement,
     Unary,
 )
-from wgcc.schedule.kernel import Attention, Product, Threads, Work
+from wgcc.schedule.kernel import AttentionTask, DispatchWork, ProductTask, ThreadTask
 
 # Each thread gets this many iterations at least, and whole vectors of them.
 GRAIN = 16
@@ -67,14 +67,14 @@ class Program:
     constants: Mapping[str, Held]
 
 
-def write_kernel(work: Work, name: str, library: Library) -> Function:
+def write_kernel(work: DispatchWork, name: str, library: Library) -> Function:
     """A function of the addresses of its bindings, (thread, threads) and the thread's scratch."""
     function = _fastest(work, name, library)
     hoist_constants(function)
     return function
 
 
-def _fastest(work: Work, name: str, library: Library) -> Function:
+def _fastest(work: DispatchWork, name: str, library: Library) -> Function:
     program = program_of(work)
     over_panels = _over_panels(work, name, program, library)
     if over_panels is not None:
@@ -98,7 +98,7 @@ def _fastest(work: Work, name: str, library: Library) -> Function:
 
 
 def _attempt(
-    work: Work,
+    work: DispatchWork,
     name: str,
     program: Program,
     library: Library,
@@ -124,7 +124,9 @@ def _attempt(
     return body
 
 
-def _over_panels(work: Work, name: str, program: Program, library: Library) -> Function | None:
+def _over_panels(
+    work: DispatchWork, name: str, program: Program, library: Library
+) -> Function | None:
     """A product or attention over packed panels, if that pays and all of it can be vectors."""
     env, first = _bindings(work, program), len(work.bindings)
 
@@ -142,24 +144,24 @@ def _over_panels(work: Work, name: str, program: Program, library: Library) -> F
     return None
 
 
-def panels_of(work: Work) -> Tiling | Layout | None:
+def panels_of(work: DispatchWork) -> Tiling | Layout | None:
     """None where panels do not pay, or threads have nothing in common."""
     match work.task:
-        case Product() as product:
+        case ProductTask() as product:
             return tiling_of(product)
-        case Attention(op):
+        case AttentionTask(op):
             return layout_of(op, dict(work.constants))
     return None
 
 
-def scratch_words(work: Work) -> int:
+def scratch_words(work: DispatchWork) -> int:
     """How much memory of its own each thread needs."""
     panels, sizes = panels_of(work), dict(work.constants)
-    scores = 2 * max(sizes["KEYS"], sizes["TALL"]) if isinstance(work.task, Attention) else 0
+    scores = 2 * max(sizes["KEYS"], sizes["TALL"]) if isinstance(work.task, AttentionTask) else 0
     return max(panels.words if panels else 0, scores)
 
 
-def _bindings(work: Work, program: Program) -> Env:
+def _bindings(work: DispatchWork, program: Program) -> Env:
     """The names that all functions of a kernel see: constants, bindings and scratch memory."""
     env: Env = {**program.constants}
     env["scratch"] = Storage(len(work.bindings) + 2, "f32", written=True)
@@ -168,7 +170,7 @@ def _bindings(work: Work, program: Program) -> Env:
     return env
 
 
-def _new_body(work: Work, name: str, program: Program, library: Library, env: Env) -> Body:
+def _new_body(work: DispatchWork, name: str, program: Program, library: Library, env: Env) -> Body:
     params = [(binding.name, I32) for binding in work.bindings]
     params += [("thread", I32), ("threads", I32), ("scratch", I32)]
     return Body(Function(name, params), library, program.functions, env)
@@ -268,9 +270,9 @@ def _walks_rows(program: Program) -> bool:
 _PLAIN = {"wg_max": "max", "wg_min": "min", "Values": "f32"}
 
 
-def program_of(work: Work) -> Program:
+def program_of(work: DispatchWork) -> Program:
     work = by_threads(work)
-    assert isinstance(work.task, Threads)
+    assert isinstance(work.task, ThreadTask)
     constants = {name: Held("u32", index=constant(n)) for name, n in work.constants}
     own = fill(work.functions, _PLAIN)
     for name, value in own.constants.items():

@@ -19,7 +19,7 @@ from wgcc.ops.attention import optional
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.limits import grid_of, thread_index, unroll_times
 from wgcc.schedule.fuse.group import Group
-from wgcc.schedule.kernel import Attention, Launch, Place, Work, WorkgroupVariable
+from wgcc.schedule.kernel import AttentionTask, DispatchWork, Launch, Place, WorkgroupVariable
 from wgcc.schedule.kernels.attention_access import (
     AttentionAccess,
     AttentionSizes,
@@ -130,8 +130,8 @@ def launch_blocks(
 
 def attention_work(
     op: str, access: AttentionAccess, sizes: AttentionSizes, flags: Mapping[str, bool]
-) -> Work:
-    task = Attention(op, frozenset(name for name, is_set in flags.items() if is_set))
+) -> DispatchWork:
+    task = AttentionTask(op, frozenset(name for name, is_set in flags.items() if is_set))
     return access.context.work(access.emitter, task, access.functions, sizes.constants())
 
 

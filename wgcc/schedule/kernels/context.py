@@ -15,13 +15,13 @@ from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.limits import grid_of, thread_index
 from wgcc.schedule.kernel import (
     GPU,
-    Attention,
+    AttentionTask,
     Binding,
+    DispatchWork,
     Kernel,
     Launch,
     Place,
-    Product,
-    Work,
+    ProductTask,
     WorkgroupVariable,
 )
 from wgcc.schedule.kernels.copies import Span
@@ -35,7 +35,7 @@ class GroupCode:
     launches: Mapping[str, Launch]
     regions: tuple[Place, ...]
     shows: tuple[tuple[str, ...], ...]
-    work: Work
+    work: DispatchWork
 
 
 def no_copies(names: Sequence[str]) -> None:
@@ -121,13 +121,13 @@ class Context:
     def work(
         self,
         emitter: Emitter,
-        task: Product | Attention,
+        task: ProductTask | AttentionTask,
         functions: Sequence[Declaration],
         constants: Mapping[str, int],
-    ) -> Work:
-        """What the group computes, by functions that the emitter wrote."""
+    ) -> DispatchWork:
+        """Says what the group computes, by functions that the emitter wrote."""
         bindings = self._bound(emitter.bindings)
-        return Work(bindings, tuple(constants.items()), Module(tuple(functions)), task)
+        return DispatchWork(bindings, tuple(constants.items()), Module(tuple(functions)), task)
 
     def _bound(self, bindings: Bindings) -> tuple[Binding, ...]:
         if not self.order:
@@ -157,6 +157,6 @@ class Context:
             iterations=iterations,
         )
 
-    def code(self, gpu: Launch, work: Work | None = None) -> GroupCode:
+    def code(self, gpu: Launch, work: DispatchWork | None = None) -> GroupCode:
         """`work` is what it computes; without, each thread of the launch does so on its own."""
         return GroupCode({GPU: gpu}, self.order, self.shown, work or gpu.work)

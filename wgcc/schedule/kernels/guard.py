@@ -20,11 +20,11 @@ from wgcc.schedule.kernel import (
     Binding,
     Buffer,
     Dispatch,
+    DispatchWork,
     Kernel,
     Launch,
     Place,
-    Threads,
-    Work,
+    ThreadTask,
 )
 from wgcc.schedule.kernels.render import page
 
@@ -128,7 +128,7 @@ def _dispatch(runs: Sequence[_Run]) -> Dispatch:
 
 def _work(
     bindings: tuple[Binding, ...], regions: Sequence[Place], constants: Mapping[str, int]
-) -> Work:
+) -> DispatchWork:
     """One thread looks at some words of each range that are side by side."""
     looks = [_look(f"x{n}", f"FIRST_{n}", f"COUNT_{n}") for n in range(len(regions))]
     body = statements(
@@ -137,7 +137,7 @@ def _work(
     )
     threads = ceil_div(max(region.count for region in regions), WORDS_PER_GROUP)
     own = {**constants, "WORDS": WORDS_PER_GROUP}
-    return Work(bindings, tuple(own.items()), Module(()), Threads("o", threads, body))
+    return DispatchWork(bindings, tuple(own.items()), Module(()), ThreadTask("o", threads, body))
 
 
 def _look(words: str, first: str, count: str) -> Body:

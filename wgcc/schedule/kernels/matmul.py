@@ -28,10 +28,10 @@ from wgcc.schedule.fuse.product_operands import ColumnPart, column_part
 from wgcc.schedule.kernel import (
     MAX_WORKGROUPS,
     WORD,
+    DispatchWork,
     Launch,
     Place,
-    Product,
-    Work,
+    ProductTask,
     WorkgroupVariable,
 )
 from wgcc.schedule.kernels.context import Context, GroupCode
@@ -70,12 +70,12 @@ def _width(group: Group, context: Context) -> int:
     return WORD // 2 if all(_halves(group, context).values()) else WORD
 
 
-def _work(group: Group, context: Context) -> Work:
+def _work(group: Group, context: Context) -> DispatchWork:
     """The product itself: functions that load one element and make use of one result."""
     sizes, sums = _sizes(group), _bias_gradient(group) is not None
     forms = Forms(*_operands(group), is_vector=False, vectors=frozenset())
     functions, used, _ = _functions(group, context, forms, hoisted=False)
-    task = Product(sizes.batch, sizes.rows, sizes.cols, sizes.inner, sums)
+    task = ProductTask(sizes.batch, sizes.rows, sizes.cols, sizes.inner, sums)
     return context.work(used, task, functions, {})
 
 

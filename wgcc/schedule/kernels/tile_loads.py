@@ -67,16 +67,16 @@ class TileLoad:
         """Finds the rows or columns that a thread loads, which are the same in every tile."""
         if not self.hoisted:
             return ()
-        operand, found = self.operand, list[Let]()
+        operand, lets = self.operand, list[Let]()
         for unit in range(1 if self.stays_in_row else self.each):
             for component in range(self.rows_each):
                 part, own = self.part(unit, component), self.own(unit, component)
                 inside = self.within(own, self.own_end) if self.ends or self.is_partly else own
                 function = f"{operand.name}_{operand.side}"
-                found.append(let(own.name, self.row_at(_number(unit), component)))
-                found.append(let(f"{operand.side}{part}", Call(function, (Name("z"), inside))))
+                lets.append(let(own.name, self.row_at(_number(unit), component)))
+                lets.append(let(f"{operand.side}{part}", Call(function, (Name("z"), inside))))
         why = f"What is the same in every tile: the {operand.side}s that a thread loads."
-        return (replace(found[0], comment=why), *found[1:])
+        return (replace(lets[0], comment=why), *lets[1:])
 
     def loads(self) -> Body:
         """Loads the units of a thread; many of them in a loop, which stores them, too."""

@@ -1,4 +1,4 @@
-"""What becomes of the results of a product: a thread has a block of them in registers.
+"""The results of a product: a thread has a block of them in registers.
 
 The page `matmul_tiles.wgsl.jinja` says when they are made, and when they are used.
 """

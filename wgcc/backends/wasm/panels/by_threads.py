@@ -17,7 +17,7 @@ from wgcc.kernel.parse import parse_module
 from wgcc.kernel.rewrite.substitute import Filling, fill
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Module
-from wgcc.schedule.kernel import Attention, Product, Threads, Work
+from wgcc.schedule.kernel import AttentionTask, DispatchWork, ProductTask, ThreadTask
 
 _PAGES = Path(__file__).parent / "pages"
 _RESULT = """
@@ -92,7 +92,7 @@ _MAKE_STATS = f"""
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PanelSizes:
     """Sizes of attention, by names of constants.
 
     For each of `rows` it computes products with all `columns`, one for each of `depths`, and from
@@ -106,39 +106,39 @@ class Shape:
 
 
 SHAPES = {
-    "attention": Shape("TALL", "KEYS", ("INNER",), ("WIDTH",)),
-    "attention_grad_q": Shape("TALL", "KEYS", ("INNER", "WIDTH"), ("INNER",)),
-    "attention_grad_kv": Shape("KEYS", "TALL", ("INNER", "WIDTH"), ("INNER", "WIDTH")),
+    "attention": PanelSizes("TALL", "KEYS", ("INNER",), ("WIDTH",)),
+    "attention_grad_q": PanelSizes("TALL", "KEYS", ("INNER", "WIDTH"), ("INNER",)),
+    "attention_grad_kv": PanelSizes("KEYS", "TALL", ("INNER", "WIDTH"), ("INNER", "WIDTH")),
 }
 
 
-def by_threads(work: Work) -> Work:
+def by_threads(work: DispatchWork) -> DispatchWork:
     """The same work as a loop over threads."""
     match work.task:
-        case Product() as product:
+        case ProductTask() as product:
             return _product(work, product)
-        case Attention() as attention:
+        case AttentionTask() as attention:
             return _attention(work, attention)
     return work
 
 
-def _product(work: Work, product: Product) -> Work:
+def _product(work: DispatchWork, product: ProductTask) -> DispatchWork:
     sizes = {"BATCH": product.batch, "ROWS": product.rows, "COLS": product.cols}
     body = statements(_RESULT) + (statements(_COLUMN_SUM) if product.sums else ())
     return replace(
         work,
         constants=(*work.constants, *sizes.items(), ("DEPTH", product.inner)),
-        task=Threads("o", product.batch * product.rows * product.cols, body),
+        task=ThreadTask("o", product.batch * product.rows * product.cols, body),
     )
 
 
-def _attention(work: Work, attention: Attention) -> Work:
+def _attention(work: DispatchWork, attention: AttentionTask) -> DispatchWork:
     sizes, shape = dict(work.constants), SHAPES[attention.op]
     page = fill(_page(attention.op), _holes(attention))
     return replace(
         work,
         functions=Module((*work.functions.declarations, *page.declarations)),
-        task=Threads("o", sizes["PAIRS"] * sizes[shape.rows], _row(shape)),
+        task=ThreadTask("o", sizes["PAIRS"] * sizes[shape.rows], _row(shape)),
     )
 
 
@@ -147,7 +147,7 @@ def _page(name: str) -> Module:
     return parse_module((_PAGES / f"{name}.wgsl").read_text(encoding="utf-8"))
 
 
-def _row(shape: Shape) -> Body:
+def _row(shape: PanelSizes) -> Body:
     columns = shape.columns
     scores = [
         statements(_SCORES.format(number), DEPTH=depth, COLUMNS=columns)
@@ -162,7 +162,7 @@ def _row(shape: Shape) -> Body:
     )
 
 
-def _holes(attention: Attention) -> Mapping[str, Filling]:
+def _holes(attention: AttentionTask) -> Mapping[str, Filling]:
     options, is_masked = attention.options, "masked" in attention.options
     column, mask = "s", f"mask_at(z, {_PLACE}, s)"
     if attention.op == "attention_grad_kv":

@@ -23,7 +23,7 @@ from wgcc.backends.wasm.kernels.scopes import LANES, Env, Unvectorisable
 from wgcc.ir.index import Index, constant, variable
 from wgcc.ir.places import ceil_div
 from wgcc.kernel.tree import Call, Name
-from wgcc.schedule.kernel import Product
+from wgcc.schedule.kernel import ProductTask
 
 ROWS, COLUMNS = 4, 8
 # Words of a panel of the left operand for each `k`.
@@ -179,7 +179,7 @@ class Tiling:
         return self.out + self.block * ROWS
 
 
-def tiling_of(product: Product) -> Tiling | None:
+def tiling_of(product: ProductTask) -> Tiling | None:
     """None where panels do not pay."""
     rows, columns, depth = product.rows, product.cols, product.inner
     if rows < MIN_ROWS or columns < MIN_COLUMNS or depth < MIN_DEPTH:
