@@ -10,7 +10,8 @@ from wgcc.errors import Span
 from wgcc.ir.dtypes import F16
 from wgcc.ir.graph import Constant
 from wgcc.ir.places import ALIGNMENT, MAX_BINDINGS, WORD, Buffer, Place, round_up
-from wgcc.kernel.tree import Binary, If, Let, Module, Name, Statement
+from wgcc.kernel.tree import Binary, FunctionDef, If, Let, Module, Name, Statement
+from wgcc.ops.registry import Helper
 
 __all__ = [
     "ALIGNMENT",
@@ -112,9 +113,14 @@ class Kernel:
     bindings: tuple[Binding, ...]
     constants: tuple[tuple[str, int], ...]
     body: Module
-    functions: tuple[str, ...]
+    functions: tuple[Helper, ...]
     workgroup: tuple[int, int, int]
     shared: tuple[WorkgroupVariable, ...] = ()
+
+    @property
+    def own_functions(self) -> tuple[FunctionDef, ...]:
+        """The functions that users have written."""
+        return tuple(each for each in self.functions if isinstance(each, FunctionDef))
 
     @property
     def storage_buffers(self) -> int:
@@ -150,7 +156,8 @@ class Launch:
             case (Let(index), If(Binary(">=", Name(own_index), Name(count))), *body):
                 assert own_index == index, kernel.page
                 task = ThreadTask(index, dict(kernel.constants)[count], tuple(body))
-                return DispatchWork(kernel.bindings, kernel.constants, Module(own), task)
+                helpers = kernel.own_functions
+                return DispatchWork(kernel.bindings, kernel.constants, Module(own), task, helpers)
         raise ValueError(f"{kernel.page} does not start with the number of its thread")
 
 
@@ -195,14 +202,15 @@ class AttentionTask:
 class DispatchWork:
     """Says what a dispatch computes, for back ends that share it out in a way of their own.
 
-    `functions` load operands and store results; they see bindings and constants. No limit of a
-    driver counts here.
+    `functions` load operands and store results; they see bindings and constants. `helpers` are
+    functions that users have written. No limit of a driver counts here.
     """
 
     bindings: tuple[Binding, ...]
     constants: tuple[tuple[str, int], ...]
     functions: Module
     task: ThreadTask | ProductTask | AttentionTask
+    helpers: tuple[FunctionDef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ from wgcc.kernel.tree import (
     If,
     Literal,
     Loop,
+    Module,
     Name,
     Statement,
     Unary,
@@ -76,6 +77,7 @@ def write_kernel(work: DispatchWork, name: str, library: Library) -> Function:
 
 def _fastest(work: DispatchWork, name: str, library: Library) -> Function:
     program = program_of(work)
+    library.add(fill(Module(work.helpers), _PLAIN).functions)
     over_panels = _over_panels(work, name, program, library)
     if over_panels is not None:
         return over_panels

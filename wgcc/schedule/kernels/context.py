@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from wgcc.ir.graph import FLOATS, Node, Value
 from wgcc.ir.places import ceil_div
 from wgcc.kernel.rewrite.substitute import Filling
-from wgcc.kernel.tree import Declaration, Module, Statement
+from wgcc.kernel.tree import Declaration, FunctionDef, Module, Statement
+from wgcc.ops.registry import Helper
 from wgcc.passes.dataflow import moves
 from wgcc.schedule.codegen.bindings import Bindings, Parts
 from wgcc.schedule.codegen.emitter import Emitter
@@ -112,7 +113,7 @@ class Context:
             bindings,
             tuple(constants.items()),
             Module((*functions, *body.declarations)),
-            tuple(sorted(emitter.functions)),
+            tuple(sorted(emitter.functions, key=_name)),
             workgroup,
             shared,
         )
@@ -127,7 +128,9 @@ class Context:
     ) -> DispatchWork:
         """Says what the group computes, by functions that the emitter wrote."""
         bindings = self._bound(emitter.bindings)
-        return DispatchWork(bindings, tuple(constants.items()), Module(tuple(functions)), task)
+        helpers = tuple(each for each in emitter.functions if isinstance(each, FunctionDef))
+        own = Module(tuple(functions))
+        return DispatchWork(bindings, tuple(constants.items()), own, task, helpers)
 
     def _bound(self, bindings: Bindings) -> tuple[Binding, ...]:
         if not self.order:
@@ -160,3 +163,7 @@ class Context:
     def code(self, gpu: Launch, work: DispatchWork | None = None) -> GroupCode:
         """`work` is what it computes; without, each thread of the launch does so on its own."""
         return GroupCode({GPU: gpu}, self.order, self.shown, work or gpu.work)
+
+
+def _name(helper: Helper) -> str:
+    return helper if isinstance(helper, str) else helper.name
