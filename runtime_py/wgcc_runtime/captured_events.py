@@ -57,14 +57,14 @@ def values_of(name: str, shown: Shown, stats: Stats) -> list[bytes]:
 
 
 def _is_picture(array: Array, stats: Stats) -> bool:
-    is_finite = not stats.nan and not stats.infinite
-    return (
-        array.ndim >= 2 and is_finite and all(1 < side <= LARGEST_SIDE for side in array.shape[-2:])
-    )
+    sides = array.shape[-2:]
+    fits = len(sides) == 2 and all(1 < side <= LARGEST_SIDE for side in sides)
+    return fits and not stats.nan and not stats.infinite
 
 
 def _pixels(array: Array, stats: Stats) -> Array:
     """The first of the pictures, from black (the least of all values) to white (the largest)."""
     first = array.reshape(-1, *array.shape[-2:])[0].astype(np.float64)
     width = stats.max - stats.min or 1.0
-    return np.round(255 * (first - stats.min) / width).astype(np.uint8)
+    pixels: Array = np.round(255 * (first - stats.min) / width).astype(np.uint8)
+    return pixels

@@ -44,7 +44,7 @@ class WatchedModel:
         arrays = self._model._read(self._numbers) if self._numbers else {}
         return {name: float(value) for name, value in arrays.items()}
 
-    def captured(self) -> Mapping[str, Shown]:
+    def captures(self) -> Mapping[str, Shown]:
         """Those of the entry, as its last step left them."""
         has_some = self._model.plan.entries[self._entry].captures
         return dict(self._model.captured.of(self._entry)) if has_some else {}
@@ -73,7 +73,7 @@ class LogFolder(Log):
         numbers = self._watched.numbers() if self._watched else {}
         seconds = round(time.monotonic() - self._started, 3)
         live = {f"state_{name}": number for name, number in numbers.items()}
-        captured = self._watched.captured() if self._watched else {}
+        captured = self._watched.captures() if self._watched else {}
         stats = {name: summary_of(shown) for name, shown in captured.items()}
         facts = {name: numbers_of(summary) for name, summary in stats.items()}
         inside = {"captured": facts} if facts else {}
