@@ -175,7 +175,7 @@ class CustomGradient:
             scope.bind(name.text, part)
 
     def _refuse_locals(self) -> None:
-        """Nor would a local of the function around it get a gradient."""
+        """A local of the function around it would not get a gradient either."""
         if not self.function.is_inner:
             return
         trace = self.context.trace
