@@ -93,6 +93,12 @@ class CompiledModel(Model):
         else:
             _write_bundle(self, self._request, Path(path))
 
+    @property
+    def live_settings(self) -> Mapping[str, str]:
+        """Numbers that `compile` was given as floats, if the program lets them change."""
+        states = {name: state_name(name) for name in sorted(self._request.live)}
+        return {name: state for name, state in states.items() if state in self.plan.tensors}
+
     def _checkpoint_plan(self) -> Plan:
         """Live settings are no values of the model: its program has them as numbers."""
         kept = {n: t for n, t in self.plan.tensors.items() if n not in self._request.live_states}

@@ -10,7 +10,15 @@ from lint.architecture import MAX_FILE, MAX_FUNCTION, vague_name
 from lint.javascript_functions import functions
 from lint.tree import Problem, Tree, line_of
 
-FOLDERS = ("runtime_js/", "examples/", "docs/", "tests/bench/", "tests/tint/", "tests/web/")
+FOLDERS = (
+    "runtime_js/",
+    "runtime_py/",
+    "examples/",
+    "docs/",
+    "tests/bench/",
+    "tests/tint/",
+    "tests/web/",
+)
 # Which folders of runtime_js a folder may import. What is loaded on demand is another matter.
 MAY_IMPORT = {
     "core": (),
@@ -27,7 +35,7 @@ MAY_IMPORT = {
     "tokens": ("core",),
 }
 # Pages and programs that use the runtime.
-NOT_JOINED = ("bundle", "page", "stacks", "workbench")
+NOT_JOINED = ("bundle", "graph", "page", "stacks", "workbench")
 # Ways to write JavaScript for size, which a minifier does better.
 WRITTEN_FOR_SIZE = {
     r"^(?:const|let) \{[^}]*\} = (?:Object|Number|Math|Array)\b": "gives a built-in another name",

@@ -29,7 +29,7 @@ from wgcc.syntax.parser import parse
 
 PRELUDE = "nn.wg"
 # Read only for programs that use one of their names.
-ON_DEMAND = ("recurrent.wg", "losses.wg", "matrices.wg", "channels.wg")
+ON_DEMAND = ("recurrent.wg", "losses.wg", "matrices.wg", "channels.wg", "packed.wg")
 # Nested imports: each level takes some of the stack.
 MOST_NESTED = 50
 MOST_FILES = 1000
