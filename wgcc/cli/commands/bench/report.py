@@ -29,7 +29,7 @@ def report_block(facts: Facts) -> str:
 def _entry(entry: Facts, kernels: Facts) -> list[str]:
     like = kernels.get("predicted_for")
     launch, how = _launch(entry, kernels)
-    predicted = _predicted(kernels, entry["dispatches"], launch) if like else None
+    predicted = _predict(kernels, entry["dispatches"], launch) if like else None
     return [
         f"**{entry['entry']}**: {entry['dispatches']} dispatches, {entry['median_ms']:.3f} ms a "
         f"call, {entry['every_10_ms']:.3f} ms if read every 10th"
@@ -53,7 +53,7 @@ def _launch(entry: Facts, kernels: Facts) -> tuple[float, str]:
     return rest / entry["dispatches"], "measured: a call without its kernels"
 
 
-def _predicted(kernels: Facts, dispatches: int, launch: float) -> float | None:
+def _predict(kernels: Facts, dispatches: int, launch: float) -> float | None:
     least = [row["predicted_ms"] for row in kernels["rows"]]
     return None if None in least else sum(least) + launch * dispatches
 

@@ -37,4 +37,5 @@ def _line(entry: str, items: list[Facts]) -> str:
 
 
 def _work(items: list[Facts], device: str) -> float:
-    return sum(item["times"] * float(item["access"]["us"][device]) for item in items)
+    times = (item["times"] * item["access"]["us"][device] for item in items)
+    return float(sum(times))
