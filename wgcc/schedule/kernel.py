@@ -10,7 +10,8 @@ from wgcc.errors import Span
 from wgcc.ir.dtypes import F16
 from wgcc.ir.graph import Constant
 from wgcc.ir.places import ALIGNMENT, MAX_BINDINGS, WORD, Buffer, Place, round_up
-from wgcc.kernel.tree import Module
+from wgcc.kernel.tree import FunctionDef, Module
+from wgcc.ops.registry import Helper
 
 __all__ = [
     "ALIGNMENT",
@@ -113,10 +114,15 @@ class Kernel:
     bindings: tuple[Binding, ...]
     constants: tuple[tuple[str, int], ...]
     body: Module
-    functions: tuple[str, ...]
+    functions: tuple[Helper, ...]
     workgroup: tuple[int, int, int]
     shared: tuple[WorkgroupVariable, ...] = ()
     family: str = ""
+
+    @property
+    def own_functions(self) -> dict[str, FunctionDef]:
+        """The functions that users have written, by name."""
+        return {each.name: each for each in self.functions if isinstance(each, FunctionDef)}
 
     @property
     def storage_buffers(self) -> int:
