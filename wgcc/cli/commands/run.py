@@ -107,14 +107,17 @@ def command(
         results = model.map(entry, **given)
         if captured:
             model.captured.of(entry).save(captured)
-            say(f"wrote {captured}")
-    run_outputs = Outputs(model.entry(entry), results, class_names(model))
-    for target in outputs:
-        _write(target, run_outputs)
+    _give(Outputs(model.entry(entry), results, class_names(model)), outputs, as_json)
+
+
+def _give(outputs: Outputs, targets: tuple[str, ...], as_json: bool) -> None:
+    """Writes the outputs to files, or shows them."""
+    for target in targets:
+        _write(target, outputs)
     if as_json:
-        _show_json(run_outputs)
-    elif not outputs:
-        run_outputs.show()
+        _show_json(outputs)
+    elif not targets:
+        outputs.show()
 
 
 def _show_json(outputs: Outputs) -> None:
