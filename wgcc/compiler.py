@@ -1,6 +1,7 @@
 """The pipeline: model file → traced program → passes → schedule → bundle.
 
-`compile_file` is all of it; `lower` is its middle, one line for each step.
+`compile_file` is all of it; `lower` is its middle, one line for each step. A check of a model needs
+less, so each function imports what only it needs.
 """
 
 from __future__ import annotations
@@ -8,25 +9,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wgcc import __version__
-from wgcc.backends.wasm.twin import why_too_large, write_twin
-from wgcc.bundle.content import Content
-from wgcc.bundle.emit import bundle_files, complete_plan, runtime_files
-from wgcc.bundle.folder import write_files
-from wgcc.bundle.plan import Plan, Planned, check_file_name, make_plan
 from wgcc.elaborate import elaborate, trace_again
 from wgcc.errors import Diagnostics, Source, WgError
-from wgcc.files import read_text
+from wgcc.files import check_file_name, read_text
 from wgcc.ir.graph import Graph, Rows
 from wgcc.ir.program import Program
 from wgcc.lazy_numpy import Array
 from wgcc.passes.mark_rows import TraceAgain, mark_rows
 from wgcc.passes.pipeline import PREPARED, SIMPLIFIED, run_passes
 from wgcc.passes.rematerialise import mark_remat
-from wgcc.schedule.kernel import Schedule
+from wgcc.schedule.keep_limits import keeps_limits
 from wgcc.schedule.limits import RAISED, REMAT_PARTS, Lowered, check_raised, first_within
-from wgcc.schedule.schedule import schedule
+
+if TYPE_CHECKING:
+    from wgcc.bundle.content import Content
+    from wgcc.bundle.plan import Plan, Planned
+    from wgcc.schedule.kernel import Schedule
 
 # Why a bundle has no twin.
 NOT_WANTED = "it was built with --no-twin: build it again without"
@@ -48,10 +49,14 @@ class Compiled:
 
     def plan(self) -> Plan:
         """plan.json of a bundle that no weights are given for."""
+        from wgcc.bundle.emit import complete_plan
+
         return complete_plan(self.planned, self.program)[0]
 
     def runtime_files(self) -> dict[str, bytes]:
         """The files that a runtime needs to run the model in memory: no self-test and no page."""
+        from wgcc.bundle.emit import runtime_files
+
         return runtime_files(self.planned, self.program)
 
     def files(
@@ -61,11 +66,15 @@ class Compiled:
 
         `data` is what `wgcc.bundle.content.data_bytes` gives, for the page to train with.
         """
+        from wgcc.bundle.emit import bundle_files
+
         source = self.source
         return bundle_files(self.planned, self.program, source.name, source.text, weights, data)
 
     def write(self, folder: str | Path, weights: Mapping[str, Array] | None = None) -> None:
         """Write the bundle into an empty or new folder, or over an older bundle."""
+        from wgcc.bundle.folder import write_files
+
         write_files(self.files(weights), Path(folder))
 
 
@@ -146,6 +155,9 @@ def compile_program(
     Where it needs more than `memory` bytes, activations of more and more parts are
     rematerialised.
     """
+    from wgcc.backends.wasm.twin import why_too_large, write_twin
+    from wgcc.bundle.plan import make_plan
+
     # A program that was not read from a file has no second trace: less is known about its rows.
     program = mark_rows(program)
     attempts = (lower(program, parts, candidates) for parts in REMAT_PARTS)
@@ -161,10 +173,25 @@ def compile_program(
 
 def lower(program: Program, remat_parts: int = 1, candidates: bool = False) -> Lowered:
     """A traced program as kernels, with all but the last of so many parts rematerialised."""
+    from wgcc.schedule.schedule import schedule
+
     marked = _marked_for_remat(program, remat_parts)
     simplified = run_passes(marked)
     prepared = run_passes(simplified, until=PREPARED, since=SIMPLIFIED)
     return Lowered(simplified, schedule(prepared, candidates), remat_parts)
+
+
+def check_limits(program: Program, diagnostics: Diagnostics, limits: str = RAISED) -> None:
+    """Raise or warn where WebGPU's limits are too small for a traced program.
+
+    Kernels are only written where they could be too large.
+    """
+    from wgcc.schedule.schedule import schedule
+
+    simplified = run_passes(program)
+    prepared = run_passes(simplified, until=PREPARED, since=SIMPLIFIED)
+    if not keeps_limits(prepared):
+        check_raised(schedule(prepared), simplified, diagnostics, limits)
 
 
 def _marked_for_remat(program: Program, parts: int) -> Program:

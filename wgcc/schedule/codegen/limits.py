@@ -1,8 +1,7 @@
 """Limits of devices: workgroups along an axis, and iterations of loops.
 
-At most 65,535 workgroups are launched along an axis: longer lines are folded into rows. llvmpipe
-ends the loops of a thread after as many iterations, all its loops taken together, and reports
-nothing. Kernels stay below, so that they give the right numbers there, too.
+At most 65,535 workgroups are launched along an axis: longer lines are folded into rows. Loops that
+have too many iterations for software adapters take several elements in each.
 """
 
 from __future__ import annotations
@@ -10,12 +9,9 @@ from __future__ import annotations
 from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import expression, u32
 from wgcc.kernel.tree import Expr
-from wgcc.schedule.kernel import MAX_WORKGROUPS
+from wgcc.schedule.kernel import GOOD_ITERATIONS, MAX_WORKGROUPS
 
 Grid = tuple[int, int, int]
-MAX_ITERATIONS = 65_535
-# Leaves room for short loops that nobody counts.
-GOOD_ITERATIONS = 60_000
 # Longer bodies take too long to compile.
 MAX_UNROLLED = 64
 

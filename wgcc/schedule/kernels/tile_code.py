@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from wgcc.ir.places import ceil_div
-from wgcc.schedule.codegen.bindings import VECTOR
+from wgcc.schedule.kernel import VECTOR
 from wgcc.schedule.kernels.operands import INNER, Operand
 from wgcc.schedule.kernels.tile_shape import Sizes, Tile
 

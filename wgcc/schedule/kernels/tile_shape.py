@@ -9,8 +9,7 @@ from itertools import product
 from math import ceil
 
 from wgcc.ir.graph import Value
-from wgcc.schedule.codegen.bindings import VECTOR
-from wgcc.schedule.kernel import MAX_WORKGROUP_BYTES, WORD
+from wgcc.schedule.kernel import MAX_WORKGROUP_BYTES, VECTOR, WORD
 
 # Results of a thread along each side, and tiles along each side.
 BLOCKS = (8, 4, 2, 1)
