@@ -22,10 +22,11 @@ from wgcc.elaborate.tracing.values import (
     ModuleValue,
     Scope,
 )
-from wgcc.errors import Diagnostic, Diagnostics, Source
+from wgcc.errors import Diagnostic, Source
 from wgcc.files import LARGEST_TEXT, Unreadable, data_dir, read_text
 from wgcc.syntax import ast
 from wgcc.syntax.parser import parse
+from wgcc.syntax.stored_tree import parse_once
 
 PRELUDE = "nn.wg"
 # Read only for programs that use one of their names.
@@ -253,10 +254,8 @@ class Loader:
 
 @functools.cache
 def _library(path: Path) -> tuple[ast.File, list[Diagnostic]]:
-    """The library's tree, parsed once per process, because it is the same for every program."""
-    diagnostics = Diagnostics()
-    source = Source(f"std/{path.name}", path.read_text(encoding="utf-8"))
-    return parse(source, diagnostics), diagnostics.items
+    """The library's tree, read once per process, because it is the same for every program."""
+    return parse_once(Source(f"std/{path.name}", path.read_text(encoding="utf-8")))
 
 
 @functools.cache
