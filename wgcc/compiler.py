@@ -186,11 +186,11 @@ def check_limits(program: Program, diagnostics: Diagnostics, limits: str = RAISE
 
     Kernels are only written where they could be too large.
     """
-    from wgcc.schedule.schedule import schedule
-
     simplified = run_passes(program)
     prepared = run_passes(simplified, until=PREPARED, since=SIMPLIFIED)
     if not keeps_limits(prepared):
+        from wgcc.schedule.schedule import schedule
+
         check_raised(schedule(prepared), simplified, diagnostics, limits)
 
 
