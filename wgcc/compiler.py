@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,19 +34,32 @@ if TYPE_CHECKING:
 NOT_WANTED = "it was built with --no-twin: build it again without"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Compiled:
     """A model on its way to a bundle. `diagnostics` holds its warnings.
 
     `remat_parts`: activations are computed in so many parts, and all but the last rematerialised.
+    `twin`: with the WebAssembly form that runs where there is no GPU.
     """
 
     source: Source
     program: Program
     schedule: Schedule
-    planned: Planned
     diagnostics: Diagnostics
     remat_parts: int = 1
+    twin: bool = True
+
+    @cached_property
+    def planned(self) -> Planned:
+        """The twin and the plan, made when somebody needs them."""
+        from wgcc.backends.wasm.twin import why_too_large, write_twin
+        from wgcc.bundle.plan import make_plan
+
+        done, source = self.schedule, self.source
+        twin = write_twin(done) if self.twin else None
+        why = "" if twin else why_too_large(done) if self.twin else NOT_WANTED
+        generator = f"wgcc {__version__}"
+        return make_plan(self.program, done, source.name, source.text, generator, twin, why)
 
     def plan(self) -> Plan:
         """plan.json of a bundle that no weights are given for."""
@@ -150,25 +164,18 @@ def compile_program(
     twin: bool = True,
     limits: str = RAISED,
 ) -> Compiled:
-    """Passes, schedule, twin and plan of a traced program.
+    """Passes and schedule of a traced program; its twin and plan are made later.
 
     Where it needs more than `memory` bytes, activations of more and more parts are
     rematerialised.
     """
-    from wgcc.backends.wasm.twin import why_too_large, write_twin
-    from wgcc.bundle.plan import make_plan
-
     # A program that was not read from a file has no second trace: less is known about its rows.
     program = mark_rows(program)
     attempts = (lower(program, parts, candidates) for parts in REMAT_PARTS)
     lowered = next(attempts) if memory is None else first_within(memory, attempts)
     done, scheduled = lowered.program, lowered.schedule
     check_raised(scheduled, done, diagnostics, limits)
-    written = write_twin(scheduled) if twin else None
-    why = "" if written else why_too_large(scheduled) if twin else NOT_WANTED
-    generator = f"wgcc {__version__}"
-    planned = make_plan(done, scheduled, source.name, source.text, generator, written, why)
-    return Compiled(source, done, scheduled, planned, diagnostics, lowered.remat_parts)
+    return Compiled(source, done, scheduled, diagnostics, lowered.remat_parts, twin)
 
 
 def lower(program: Program, remat_parts: int = 1, candidates: bool = False) -> Lowered:
