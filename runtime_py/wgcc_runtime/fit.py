@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.batches import DROP, FILL, Length, Source, open_source
 from wgcc_runtime.checkpoint import Checkpoint
-from wgcc_runtime.data.known_classes import names_alone
+from wgcc_runtime.data.known_classes import known_form, names_alone
+from wgcc_runtime.data.pairs import Pair
 from wgcc_runtime.data.preparation import Data, Preparation
 from wgcc_runtime.drawn import checked_seed
 from wgcc_runtime.early_stopping import EarlyStopping
@@ -19,6 +21,7 @@ from wgcc_runtime.errors import WgccError, did_you_mean
 from wgcc_runtime.evaluation import make_evaluation
 from wgcc_runtime.fit_data import epoch_steps, hold_out, name_inputs
 from wgcc_runtime.history import History, Log
+from wgcc_runtime.log_folder import WatchedModel, log_at
 from wgcc_runtime.plan import Entry, Plan
 from wgcc_runtime.progress import ProgressLine, is_shown
 from wgcc_runtime.recovery import Recovery
@@ -62,30 +65,52 @@ def fit(model: Model, batches: Any, y: Any, options: Options) -> History:
     schedule = make_schedule(
         options.steps, options.every, options.eval_every, options.checkpoint_every
     )
-    batches = name_inputs(model.plan, spec, batches, y)
+    form = known_form(model, model.preparation, model.has_learned)
+    batches = name_inputs(form, spec, batches, y)
     batches, evaluation = hold_out(model.plan, spec, batches, options.eval, options.validation)
     arrays = _checked_data(batches, spec, options.steps, options.epochs)
     check_places(options.checkpoint, options.log, options.resume)
     check_partial(options.partial)
+    known = model.preparation
     checkpoint = load_resumed(model, options.checkpoint, options.resume, batches)
     done = start_progress(model, spec.name, checkpoint, seed)
     first = 0 if options.resume else done
     cycle = options.steps is not None or options.epochs is not None
     length = Length(cycle, options.epochs, first, options.partial)
     callbacks = [*options.callbacks, *_own_callbacks(options, spec, arrays, length)]
-    return TrainingLoop(
-        model=model,
-        entry=spec,
-        source=lambda: _source(model, spec, arrays, length),
-        schedule=schedule if options.resume else schedule.after(done),
-        evaluate=make_evaluation(model, evaluation),
-        callbacks=callbacks,
-        checkpoint=options.checkpoint,
-        resumed=checkpoint,
-        stop=options.stop or (lambda: False),
-        recovery=_recovery(model, arrays) if options.recover else None,
-        epochs=options.epochs,
-    ).run(None if options.log is None else Log(options.log, done if options.resume else 0))
+    with _refused_data(model, spec.name, known, checkpoint):
+        return TrainingLoop(
+            model=model,
+            entry=spec,
+            source=lambda: _source(model, spec, arrays, length),
+            schedule=schedule if options.resume else schedule.after(done),
+            evaluate=make_evaluation(model, evaluation),
+            callbacks=callbacks,
+            checkpoint=options.checkpoint,
+            resumed=checkpoint,
+            stop=options.stop or (lambda: False),
+            recovery=_recovery(model, arrays) if options.recover else None,
+            epochs=options.epochs,
+        ).run(_open_log(model, options.log, done if options.resume else 0))
+
+
+def _open_log(model: Model, place: Place | None, step: int) -> Log | None:
+    """A log that continues after `step`."""
+    return None if place is None else log_at(place, step, WatchedModel(model))
+
+
+@contextmanager
+def _refused_data(
+    model: Model, entry: str, known: Preparation | None, resumed: Checkpoint | None
+) -> Iterator[None]:
+    """Data that was refused before the first step leaves no preparation behind."""
+    done = model.progress.step(entry)
+    try:
+        yield
+    except WgccError:
+        if resumed is None and model.progress.step(entry) == done:
+            model.preparation = known
+        raise
 
 
 def _own_callbacks(options: Options, entry: Entry, data: Any, length: Length) -> list[Callback]:
@@ -114,7 +139,9 @@ def check_partial(partial: Any) -> None:
 
 def _checked_data(data: Any, entry: Entry, steps: Any, epochs: Any) -> Any:
     """The arrays, iterable or function in what a caller gave."""
-    batches = _fill_batch(data, entry) if isinstance(data, Data) else data
+    batches = data.inputs if isinstance(data, Pair) else data
+    if isinstance(data, Data):
+        batches = _fill_batch(data, entry)
     if epochs is not None:
         checked_count("epochs", epochs)
         if steps is not None:
@@ -180,7 +207,7 @@ def load_resumed(
     """Loads the checkpoint to resume from, if there is one; the model keeps the preparation."""
     place = resumed_place(checkpoint, resume)
     resumed = None if place is None else model.load(place, or_previous=True)
-    if isinstance(data, Data):
+    if isinstance(data, Data) or (isinstance(data, Pair) and data.preparation):
         _keep_preparation(model, data, resumed)
     return resumed
 
@@ -194,19 +221,19 @@ def resumed_place(checkpoint: Place | None, resume: bool | Place) -> Place | Non
     return None if resume is True and not Path(path).exists() else path
 
 
-def _keep_preparation(model: Model, data: Data, resumed: Checkpoint | None) -> None:
+def _keep_preparation(model: Model, data: Data | Pair, resumed: Checkpoint | None) -> None:
     """The model keeps the preparation of its data; a resumed training must go on with it."""
     if resumed:
         check_preparation(data, resumed)
     model.preparation = kept_preparation(model.preparation, data)
 
 
-def kept_preparation(known: Preparation | None, data: Data) -> Preparation | None:
+def kept_preparation(known: Preparation | None, data: Data | Pair) -> Preparation | None:
     """The preparation of the data; arrays have none, and keep the class names the model knows."""
     return names_alone(known) if data.preparation is None else data.preparation
 
 
-def check_preparation(data: Data, resumed: Checkpoint) -> None:
+def check_preparation(data: Data | Pair, resumed: Checkpoint) -> None:
     if resumed.preparation not in (None, kept_preparation(resumed.preparation, data)):
         raise WgccError(
             "data",

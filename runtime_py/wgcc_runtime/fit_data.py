@@ -2,58 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from wgcc_runtime.arrays import Array, as_array
 from wgcc_runtime.batches import FILL, Length
-from wgcc_runtime.data.form import form_of
+from wgcc_runtime.data.form import ModelForm, form_of
+from wgcc_runtime.data.pairs import Pair, read_pair
 from wgcc_runtime.data.preparation import Data
 from wgcc_runtime.drawn import random_words
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.frames import is_frame
-from wgcc_runtime.plan import Entry, Plan, Tensor
+from wgcc_runtime.plan import Entry, Plan
 
 
-def name_inputs(plan: Plan, entry: Entry, batches: Any, y: Any) -> Any:
-    """`fit(X, y)` as a dict of arrays; everything else as it is."""
+def name_inputs(form: ModelForm, entry: Entry, batches: Any, y: Any) -> Any:
+    """`fit(X, y)` as a `Pair`; everything else as it is. `form` has the classes that are known."""
     if y is not None:
-        return named_pair(plan, entry, batches, y)
+        return read_pair(form, form.entry(entry.name), batches, y)
     if is_frame(batches) or hasattr(batches, "__array__"):
         text = "fit: a frame or array alone has no names of inputs: give `fit(X, y)`, a dict of"
         raise WgccError("data", f"{text} arrays, or what `read_data(frame, model)` returns")
     if _is_sample_set(batches):
         return _stack_samples(batches, entry)
     return batches
-
-
-def named_pair(plan: Plan, entry: Entry, x: Any, y: Any) -> dict[str, Any]:
-    """Both by the names that an entry with one input and one target has for them."""
-    names = list(entry.inputs)
-    form = form_of(plan)
-    target = form.target(form.entry(entry.name))
-    if len(names) != 2 or target not in names:
-        takes = ", ".join(names)
-        text = f"`{entry.name}` takes {takes}: `(X, y)` needs one input and one target; give a dict"
-        raise WgccError("data", text, entry.name)
-    (own,) = [name for name in names if name != target]
-    return {name: _fit_shape(value, entry, name) for name, value in ((own, x), (target, y))}
-
-
-def _fit_shape(value: Any, entry: Entry, name: str) -> Any:
-    """A column as `[rows, 1]` where the input has one number in each row, and the reverse."""
-    if is_frame(value) and entry.inputs[name].shape[1:] != ():
-        return value  # with its columns, for messages
-    array, tensor = as_array(value, f"{entry.name}: `{name}`"), entry.inputs[name]
-    if array.ndim and _row_size(tensor) == 1 and array.size == len(array):
-        return array.reshape(len(array), *tensor.shape[1:])
-    return array
-
-
-def _row_size(tensor: Tensor) -> int:
-    return int(np.prod(tensor.shape[1:], dtype=np.int64))
 
 
 def _is_sample_set(data: Any) -> bool:
@@ -81,12 +56,13 @@ def hold_out(
     plan: Plan, entry: Entry, batches: Any, evaluation: Any, validation: Any
 ) -> tuple[Any, Any]:
     """The data to train with, and that of `eval` or `validation`, which mean the same."""
+    classes = batches.classes if isinstance(batches, Pair) else {}
     if validation is None:
-        return batches, _name_evaluation(plan, evaluation)
+        return batches, _name_evaluation(plan, evaluation, classes)
     if evaluation is not None:
         raise WgccError("data", "fit: `eval` and `validation` exclude each other", "validation")
     if isinstance(validation, bool) or not isinstance(validation, int | float):
-        return batches, _name_evaluation(plan, validation)
+        return batches, _name_evaluation(plan, validation, classes)
     if not 0 < validation < 1:
         text = f"fit: `validation` is a share between 0 and 1, or data, not {validation!r}"
         raise WgccError("range", text, "validation")
@@ -94,19 +70,23 @@ def hold_out(
         raise _no_evaluation()
     if isinstance(batches, Data):
         return batches.split(validation)
-    if not isinstance(batches, Mapping):
+    arrays = batches.inputs if isinstance(batches, Pair) else batches
+    if not isinstance(arrays, Mapping):
         text = "fit: `validation` holds rows of arrays out; this data has none: give it data"
         raise WgccError("data", text, "validation")
-    train, held = _split(batches, entry, validation)
-    return train, {name: held[name] for name in plan.entries["eval"].inputs if name in held}
+    train, held = _split(arrays, entry, validation)
+    held = {name: held[name] for name in plan.entries["eval"].inputs if name in held}
+    return (replace(batches, inputs=train) if isinstance(batches, Pair) else train), held
 
 
-def _name_evaluation(plan: Plan, evaluation: Any) -> Any:
+def _name_evaluation(plan: Plan, evaluation: Any, classes: Mapping[str, Sequence[str]]) -> Any:
+    """`(X, y)` by name, with the classes of the data to train with."""
     if not isinstance(evaluation, tuple | list) or len(evaluation) != 2:
         return evaluation
     if "eval" not in plan.entries:
         raise _no_evaluation()
-    return named_pair(plan, plan.entries["eval"], *evaluation)
+    form = replace(form_of(plan), classes=classes)
+    return read_pair(form, form.entry("eval"), *evaluation).inputs
 
 
 def _no_evaluation() -> WgccError:

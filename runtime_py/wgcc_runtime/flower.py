@@ -28,6 +28,7 @@ from wgcc_runtime.evaluation import ENTRY
 from wgcc_runtime.fit import check_places, check_training
 from wgcc_runtime.history import Log, Report
 from wgcc_runtime.loader import load, load_plan
+from wgcc_runtime.log_folder import log_at
 from wgcc_runtime.model import Model
 from wgcc_runtime.plan import Plan
 from wgcc_runtime.schedule import checked_count
@@ -276,7 +277,7 @@ class _Run:
     def start(self, grid: Any, options: Any, config: Any, rounds: int, timeout: float) -> None:
         from wgcc_runtime.distributed.flower_strategy import Averaging, record_of
 
-        self._log = None if self._place is None else Log(self._place, 0)
+        self._log = None if self._place is None else log_at(self._place, 0)
         self._began = time.monotonic()
         record = _flower().app.ConfigRecord
         sent = {name: self._start[name] for name in federated.exchanged_tensors(self._plan)}

@@ -156,11 +156,12 @@ class Log:
 
     def back_to(self, step: int) -> None:
         """Drops the lines after this step."""
-        self.close()
+        Log.close(self)
         self._open(step)
 
     def _open(self, step: int) -> None:
         kept = [line for line in self._lines() if step and _step_of(line) <= step]
+        self._last = json.loads(kept[-1]) if kept else {}
         try:
             replace_file(self._path, "".join(f"{line}\n" for line in kept).encode())
             self._stream = open(self._path, "a", encoding="utf-8", opener=_no_link)  # noqa: SIM115
@@ -168,8 +169,11 @@ class Log:
             raise cannot_write("log", self._path, error) from None
 
     def write(self, report: Report) -> None:
+        self._write_line(report.as_json())
+
+    def _write_line(self, facts: Mapping[str, Any]) -> None:
         try:
-            self._stream.write(json.dumps(report.as_json()) + "\n")
+            self._stream.write(json.dumps(facts) + "\n")
             self._stream.flush()
         except OSError as error:
             raise cannot_write("log", self._path, error) from None

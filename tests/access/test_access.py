@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from example_runs import ROOT
 from wgcc.access.devices import DEVICES, device_like, seconds
 from wgcc.access.model import Access, access_of, access_or_none
+from wgcc.backends.wgsl.print_tree import print_kernel
+from wgcc.compiler import compile_file
+from wgcc.kernel.parse import parse_module, readable_module
+from wgcc.kernel.tree import Module
+from wgcc.schedule.kernels.render import tree_of
 
 HEAD = """
 @group(0) @binding(0) var<storage, read> x0: array<f32, 65536>;
@@ -18,15 +26,15 @@ var<workgroup> vectors: array<vec4f, 1024>;
 
 fn at(row: u32, col: u32) -> u32 {{ return row * 1024u + col; }}
 
-@compute @workgroup_size(32)
+@compute @workgroup_size({lanes})
 fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) group: vec3u) {{
 {body}
 }}
 """
 
 
-def kernel(body: str, stride: int = 33) -> str:
-    return HEAD.format(body=body, stride=stride)
+def kernel(body: str, stride: int = 33, lanes: int = 32) -> Module:
+    return parse_module(HEAD.format(body=body, stride=stride, lanes=lanes))
 
 
 def modelled(body: str, stride: int = 33, groups: int = 1) -> Access:
@@ -65,10 +73,7 @@ def test_inactive_lanes_touch_nothing() -> None:
 
 
 def test_lanes_of_64() -> None:
-    text = kernel("  let x = x0[lane / 32u * 8u];").replace(
-        "workgroup_size(32)", "workgroup_size(64)"
-    )
-    (site,) = access_of(text, (1, 1, 1)).sites
+    (site,) = access_of(kernel("  let x = x0[lane / 32u * 8u];", lanes=64), (1, 1, 1)).sites
     # Two subgroups of 32 read a sector each; together they read two different ones.
     assert (site.sectors, site.sectors_64, site.ideal, site.ideal_64) == (2, 2, 2, 1)
 
@@ -192,5 +197,20 @@ def test_devices_have_their_published_peaks() -> None:
 
 
 def test_a_kernel_that_cannot_be_read_has_no_figures() -> None:
-    assert access_or_none("fn main() { switch x { default: {} } }", (1, 1, 1)) is None
+    unreadable = readable_module("fn main() { switch x { default: {} } }")
+    assert access_or_none(unreadable, (1, 1, 1)) is None
     assert access_or_none(kernel("  y0[lane] = strange(lane)[3].q;"), (1, 1, 1)) is None
+
+
+def test_a_tree_has_the_figures_of_its_text() -> None:
+    """Nodes that stand at several places of a tree count at each of them."""
+    schedule = compile_file(ROOT / "examples" / "sin" / "model.wg").schedule
+    for dispatch in schedule.dispatches:
+        launch = dispatch.launches["gpu"]
+        text = print_kernel(launch.kernel)
+        tree, parsed = tree_of(launch.kernel), parse_module(text)
+        assert access_of(tree, launch.grid) == access_of(parsed, launch.grid), text
+    shared = kernel("  y0[lane] = x0[lane * 8u];\n  y0[lane] = x0[lane * 8u];")
+    main = shared.functions["main"]
+    same = Module((*shared.declarations[:-1], replace(main, body=main.body[:1] * 2)))
+    assert access_of(same, (1, 1, 1)) == access_of(shared, (1, 1, 1))

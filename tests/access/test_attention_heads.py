@@ -14,10 +14,10 @@ import pytest
 import wgcc_runtime
 from kernel_families import family
 from wgcc.access.model import Access, access_of
-from wgcc.backends.wgsl.print_tree import print_kernel
 from wgcc.compiler import Compiled, compile_file
 from wgcc.evaluate import Session
 from wgcc.schedule.kernel import Launch
+from wgcc.schedule.kernels.render import tree_of
 
 Array = np.ndarray[Any, Any]
 HEADS = (32, 64, 128)
@@ -54,7 +54,7 @@ def launches(path: Path, entry: str, sizes: dict[str, int]) -> dict[str, tuple[L
         launch = dispatch.launches["gpu"]
         name = family(launch)
         if name.startswith("attention"):
-            found[name] = launch, access_of(print_kernel(launch.kernel), launch.grid)
+            found[name] = launch, access_of(tree_of(launch.kernel), launch.grid)
     return found
 
 

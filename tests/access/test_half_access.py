@@ -16,10 +16,10 @@ from test_gpt_traffic import MODEL
 from test_product_access import check
 from wgcc.access.devices import DEVICES
 from wgcc.access.model import Access, access_of
-from wgcc.backends.wgsl.print_tree import print_kernel
 from wgcc.cli.commands.show.kernel_facts import kernel_facts
 from wgcc.compiler import compile_file
 from wgcc.schedule.kernel import Launch
+from wgcc.schedule.kernels.render import tree_of
 
 # The most that a training step in f16 may take, in units of one in f32: bytes of memory, workgroup
 # memory of products, and time of the five GPUs. Updates of f32 moments take the same in both.
@@ -47,7 +47,7 @@ def step(path: Path) -> Step:
         key = launch, bound
         is_new = key not in known
         if is_new:
-            known[key] = access_of(print_kernel(launch.kernel), launch.grid, dispatch.flops, bound)
+            known[key] = access_of(tree_of(launch.kernel), launch.grid, dispatch.flops, bound)
         access = known[key]
         found.moved += sum(bound)
         found.times = [
@@ -136,7 +136,7 @@ model Square {
             # Only inputs are read as f32: x in two of the products, t by what follows another.
             read = [b for k in products for b in k.bindings if not b.written and not b.is_half]
             assert len(read) == 3
-            found = [access_of(print_kernel(d.kernel), d.grid, flops) for d, flops in launches]
+            found = [access_of(tree_of(d.kernel), d.grid, flops) for d, flops in launches]
             check(found)
     full, half = bytes_of
     assert len(full) == len(half) and [2 * n for n in half] == full

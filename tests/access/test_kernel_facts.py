@@ -98,7 +98,8 @@ fn main() {
 """
     plan = {"kernels": [{"name": "k", "workgroup": [8, 1, 1]}], "entries": {}}
     facts = kernel_facts(plan, "k", text)
-    assert facts["workgroup_bytes"] == 4 * (4 * 8 + 1)
+    # Each variable takes multiples of 16 bytes.
+    assert facts["workgroup_bytes"] == 4 * 4 * 8 + 16
     assert facts["accumulators"] == 4 + 4 + 1 + 1
     assert facts["dispatches"] == []
 

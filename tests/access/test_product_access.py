@@ -10,8 +10,8 @@ import pytest
 from adapters import ROOT
 from kernel_families import is_product
 from wgcc.access.model import Access, access_of
-from wgcc.backends.wgsl.print_tree import print_kernel
 from wgcc.compiler import compile_file
+from wgcc.schedule.kernels.render import tree_of
 
 BENCH = ROOT / "tests" / "bench" / "models"
 MODELS = (
@@ -51,7 +51,7 @@ def products(path: Path, sizes: dict[str, int] | None = None) -> Iterator[Access
         if is_product(launch) and launch not in known:
             known.add(launch)
             bound = [region.bytes for region in dispatch.regions]
-            yield access_of(print_kernel(launch.kernel), launch.grid, dispatch.flops, bound)
+            yield access_of(tree_of(launch.kernel), launch.grid, dispatch.flops, bound)
 
 
 def check(found: list[Access]) -> None:

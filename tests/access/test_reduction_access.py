@@ -13,10 +13,10 @@ from adapters import ROOT
 from kernel_families import family
 from tint_compiler import compile_all
 from wgcc.access.model import Access, access_of
-from wgcc.backends.wgsl.print_tree import print_kernel
 from wgcc.compiler import Compiled, compile_file
 from wgcc.evaluate import Session
 from wgcc.schedule.kernel import Launch
+from wgcc.schedule.kernels.render import tree_of
 
 Array = np.ndarray[Any, Any]
 MOST_SECTORS = 1.3
@@ -85,7 +85,7 @@ def launches(compiled: Compiled, entry: str) -> list[Launch]:
 
 
 def access(launch: Launch) -> Access:
-    return access_of(print_kernel(launch.kernel), launch.grid)
+    return access_of(tree_of(launch.kernel), launch.grid)
 
 
 def test_numbers_are_right(machine: Any, compiled: Compiled, bundle: Path) -> None:

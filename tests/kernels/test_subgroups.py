@@ -164,7 +164,7 @@ def test_every_reduction_has_one_barrier(reducing: list[Path]) -> None:
         text = path.read_text(encoding="utf-8")
         changed = form_of(text)
         assert "half /= 2u" not in changed, path
-        before, after = (access_of(one, (1, 1, 1)) for one in (text, changed))
+        before, after = (access_of(parse_module(one), (1, 1, 1)) for one in (text, changed))
         reductions = text.count("half /= 2u")
         assert after.barriers < before.barriers / 2, path
         if "THREADS" not in text:

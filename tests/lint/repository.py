@@ -16,7 +16,17 @@ STATE_NAMES = {
     # The number of a call site is a constant, named beside the generator's state.
     "wgcc/passes/prepare/place_results.py",
 }
-FOLDERS = {"grammar", "wgcc", "runtime_js", "runtime_py", "examples", "tests", ".ci", ".github"}
+FOLDERS = {
+    "grammar",
+    "wgcc",
+    "runtime_js",
+    "runtime_py",
+    "examples",
+    "docs",
+    "tests",
+    ".ci",
+    ".github",
+}
 PAGES = {"README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
 FILES = {
     "pyproject.toml", "dev.py", "LICENSE",

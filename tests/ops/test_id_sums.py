@@ -12,10 +12,10 @@ import wgcc_runtime
 from kernel_families import family
 from tint_compiler import compile_all
 from wgcc.access.model import access_of
-from wgcc.backends.wgsl.print_tree import print_kernel
 from wgcc.compiler import Compiled, compile_file
 from wgcc.evaluate import Session
 from wgcc.schedule.kernel import Launch
+from wgcc.schedule.kernels.render import tree_of
 
 Array = np.ndarray[Any, Any]
 
@@ -149,9 +149,7 @@ def test_work_is_that_of_the_ids_and_one_write_of_the_table(tmp_path: Path) -> N
         assert launch.grid[0] * launch.grid[1] * tile == rows * width
         # Beside ids a thread loops over the elements of its tile and a search for each of its rows.
         assert launch.iterations <= count + 2 * tile // constants["THREADS"] + 32
-        stores = [
-            s for s in access_of(print_kernel(launch.kernel), launch.grid).sites if s.is_store
-        ]
+        stores = [s for s in access_of(tree_of(launch.kernel), launch.grid).sites if s.is_store]
         assert sum(site.sectors for site in stores) == rows * width / 8
         assert sum(site.sectors for site in stores) == sum(site.ideal for site in stores)
 
@@ -159,7 +157,7 @@ def test_work_is_that_of_the_ids_and_one_write_of_the_table(tmp_path: Path) -> N
 def test_sums_load_whole_sectors(tmp_path: Path) -> None:
     found = launches(tmp_path, 32000, 768, 2048)
     assert found.keys() == {"sort", "id_sums"}
-    figures = access_of(print_kernel(found["id_sums"].kernel), found["id_sums"].grid)
+    figures = access_of(tree_of(found["id_sums"].kernel), found["id_sums"].grid)
     assert figures.sector_ratio <= 1.3 and figures.bank_conflicts == 1
     assert figures.workgroups >= 64 and figures.registers <= 32
 
@@ -168,7 +166,7 @@ def test_a_tied_table_is_added_to_as_it_is_stored(compiled: Compiled) -> None:
     """Not to the transpose of the output layer's gradient, which would be read by columns."""
     launch = compiled.schedule.entries["tied"].dispatches[-1].launches["gpu"]
     assert family(launch) == "id_sums" and len(launch.kernel.bindings) == 5
-    assert access_of(print_kernel(launch.kernel), launch.grid).sector_ratio <= 1.3
+    assert access_of(tree_of(launch.kernel), launch.grid).sector_ratio <= 1.3
 
 
 def test_small_tables_are_looked_through(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from judging import SIGMAS, Array, chi_square, correlation
 from kernel_families import family
 from tint_compiler import compile_all
 from wgcc.access.model import access_of
-from wgcc.backends.wgsl.print_tree import print_kernel
 from wgcc.compiler import compile_file
+from wgcc.schedule.kernels.render import tree_of
 
 ROWS = 4096
 SCORES = np.array([2.0, 0.0, 1.0, 2.0, -1.0, 1.5, -30.0], np.float32)
@@ -167,7 +167,7 @@ def test_top_p_looks_through_a_row_once_for_its_maximum(tmp_path: Path) -> None:
         for dispatch in dispatches
         if family(dispatch.launches["gpu"]) == "select"
     )
-    sites = access_of(print_kernel(launch.kernel), launch.grid).sites
+    sites = access_of(tree_of(launch.kernel), launch.grid).sites
     loads = sum(site.accesses for site in sites if not site.is_store and site.accesses > 4)
     looks = loads / (4 * 4096 / 32)
     # The maximum, all weights, 32 bits of a score, the weight above it, 13 bits of a place, all.

@@ -214,6 +214,8 @@ def test_places_that_cannot_be_written(
     with refused("weights", f"cannot write {re.escape(repr(place))}: .*({said})"):
         model.save(place)
     for option, code in {"checkpoint": "weights", "log": "log"}.items():
+        if (option, place) == ("log", "folder"):
+            continue  # a log may be a folder
         before = model.steps_done
         with refused(f"({code}|data)", said):
             model.fit(data(), steps=5, **{option: place})

@@ -12,9 +12,9 @@ import wgcc_runtime
 from kernel_families import family
 from tint_compiler import compile_all
 from wgcc.access.model import access_of
-from wgcc.backends.wgsl.print_tree import print_kernel
 from wgcc.compiler import Compiled, compile_file
 from wgcc.evaluate import Session
+from wgcc.schedule.kernels.render import tree_of
 
 # Widths that fill tiles, and some that do not; gradients of two and of three weights in one kernel.
 MODEL = """
@@ -192,6 +192,6 @@ def test_gains_of_norms_have_no_kernels_of_their_own(norms: Compiled) -> None:
     sums = [d.launches["gpu"] for d in dispatches if family(d.launches["gpu"]) == "row_groups"]
     assert len(sums) == 2
     for launch in sums:
-        access = access_of(print_kernel(launch.kernel), launch.grid)
+        access = access_of(tree_of(launch.kernel), launch.grid)
         assert access.workgroups >= 256 and access.bank_conflicts == 1
         assert access.sector_ratio <= 1.3 and access.registers <= 32

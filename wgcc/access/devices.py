@@ -51,6 +51,8 @@ DEVICES = (
     Device("Radeon 780M", "780M", ("amd", "radeon"), units=12, ghz=2.7, bandwidth=89.6),
 )
 SUBGROUP = 32
+# The parts of a device that can be the busiest.
+BANDWIDTH, ARITHMETIC, SHARED, CACHES = "bandwidth", "arithmetic", "workgroup memory", "caches"
 
 
 def device_like(adapter: str) -> Device:
@@ -75,18 +77,22 @@ class Work(Protocol):
     def shared_cycles(self, per_cycle: int) -> float: ...
 
 
-def seconds(work: Work, device: Device) -> float:
-    """The time of the busiest part: memory, or in a unit its lanes, workgroup memory or caches.
+def busy_seconds(work: Work, device: Device) -> dict[str, float]:
+    """How long each part of a device works for a dispatch: memory, or what a unit has.
 
     Units share the workgroups evenly, so that the last ones may leave some idle. The time to start
     a dispatch is not part of it, nor is latency that too few threads leave uncovered.
     """
-    in_memory = work.least_bytes / device.bandwidth / 1e9
     waves = ceil(work.workgroups / device.units)
-    share = waves / work.workgroups
-    cycles = share * max(
-        work.instructions * SUBGROUP / device.lanes,
-        work.shared_cycles(device.shared),
-        work.traffic / device.cached,
-    )
-    return max(in_memory, cycles / device.ghz / 1e9)
+    second = waves / work.workgroups / device.ghz / 1e9  # of a cycle that all workgroups share
+    return {
+        BANDWIDTH: work.least_bytes / device.bandwidth / 1e9,
+        ARITHMETIC: second * work.instructions * SUBGROUP / device.lanes,
+        SHARED: second * work.shared_cycles(device.shared),
+        CACHES: second * work.traffic / device.cached,
+    }
+
+
+def seconds(work: Work, device: Device) -> float:
+    """The time of the busiest part: the roofline."""
+    return max(busy_seconds(work, device).values())

@@ -1,4 +1,4 @@
-"""Models what one dispatch of a kernel does to a GPU, from its text and its grid.
+"""Models what one dispatch of a kernel does to a GPU, from its tree and its grid.
 
 Registers of a thread are the words of all variables that are alive at once: from the declaration to
 the last use, or to the end of a loop that uses but does not declare one. Temporaries inside an
@@ -18,8 +18,7 @@ from wgcc.access.devices import DEVICES, seconds
 from wgcc.access.expressions import Counts, Machine
 from wgcc.access.run import run_workgroup
 from wgcc.access.traffic import SECTOR, SharedSite, Site
-from wgcc.kernel.parse import parse_module
-from wgcc.kernel.tokenize import WgslError
+from wgcc.kernel.rewrite.transform import with_own_nodes
 from wgcc.kernel.tree import (
     Assign,
     Call,
@@ -223,12 +222,10 @@ class Access:
         return {d.name: self.flops / times[d.name] / d.tflops / 1e12 for d in DEVICES}
 
 
-def access_of(text: str, grid: Size, flops: int = 0, bound: Sequence[int] = ()) -> Access:
-    """The model of a dispatch of `grid` workgroups of the kernel with this WGSL text.
-
-    `bound`: bytes of each binding, in order.
-    """
-    module = parse_module(text)
+def access_of(kernel: Module, grid: Size, flops: int = 0, bound: Sequence[int] = ()) -> Access:
+    """The model of a dispatch of `grid` workgroups; `bound`: bytes of each binding, in order."""
+    # Loads and variables are told apart by their nodes.
+    module = with_own_nodes(kernel)
     size = workgroup_size(module)
     machine = Machine(module, prod(size))
     groups = _sample_groups(grid)
@@ -251,12 +248,12 @@ def access_of(text: str, grid: Size, flops: int = 0, bound: Sequence[int] = ()) 
 
 
 def access_or_none(
-    text: str, grid: Size, flops: int = 0, bound: Sequence[int] = ()
+    kernel: Module, grid: Size, flops: int = 0, bound: Sequence[int] = ()
 ) -> Access | None:
     """None for a kernel that somebody has changed into something beyond what wgcc writes."""
     try:
-        return access_of(text, grid, flops, bound)
-    except (WgslError, LookupError, TypeError, ValueError, AssertionError, AttributeError):
+        return access_of(kernel, grid, flops, bound)
+    except (LookupError, TypeError, ValueError, AssertionError, AttributeError):
         return None
 
 

@@ -18,6 +18,7 @@ from wgcc.kernel.tree import (
     Run,
     Statement,
     counting_head,
+    root_of,
 )
 from wgcc.lazy_numpy import Array, np
 
@@ -113,9 +114,7 @@ def _where(machine: Machine) -> Array | bool:
 def _assign(machine: Machine, target: Expr, value: Value) -> None:
     if isinstance(target, Name) and target.name == "_":
         return
-    root = target
-    while isinstance(root, Member | Element):
-        root = root.whole
+    root = root_of(target)
     assert isinstance(root, Name)
     scope = next((s for s in reversed(machine.frame.scopes) if root.name in s), None)
     if scope is None:

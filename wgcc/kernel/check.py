@@ -21,13 +21,11 @@ from wgcc.kernel.tree import (
     Assign,
     Binary,
     Call,
-    Element,
     Expr,
     FunctionDef,
     If,
     Let,
     Loop,
-    Member,
     Module,
     Name,
     Return,
@@ -35,6 +33,7 @@ from wgcc.kernel.tree import (
     Statement,
     expressions_of,
     parts_of,
+    root_of,
     statements_of,
 )
 from wgcc.kernel.types import fits
@@ -195,9 +194,7 @@ class _Checker:
     def _assign(self, target: Expr, value: Value) -> None:
         if target == Name("_"):
             return
-        root = target
-        while isinstance(root, Member | Element):
-            root = root.whole
+        root = root_of(target)
         assert isinstance(root, Name)
         place = self._e.place(target)
         if not fits(self._e.long(place.kind), self._e.long(value.kind)):

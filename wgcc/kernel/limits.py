@@ -22,7 +22,7 @@ def check_limits(evaluation: Evaluation, grid: Grid, size: Grid, max_storage: in
     if max(grid) > MAX_GRID:
         evaluation.fail(f"{max(grid)} workgroups along an axis")
     variables = evaluation.module.variables.values()
-    memory = sum(_bytes(evaluation, v.kind) for v in variables if v.space == "workgroup")
+    memory = workgroup_bytes(evaluation)
     if memory > MAX_WORKGROUP_BYTES:
         evaluation.fail(f"{memory} bytes of workgroup memory")
     for space, most in (("storage", max_storage), ("uniform", MAX_UNIFORM)):
@@ -30,12 +30,19 @@ def check_limits(evaluation: Evaluation, grid: Grid, size: Grid, max_storage: in
             evaluation.fail(f"more than {most} bindings of {space}")
 
 
-def _bytes(evaluation: Evaluation, kind: str) -> int:
+def workgroup_bytes(evaluation: Evaluation) -> int:
     """Each variable takes multiples of 16 bytes."""
+    variables = evaluation.module.variables.values()
+    sizes = (size_of(evaluation, v.kind) for v in variables if v.space == "workgroup")
+    return sum(-(-size // 16) * 16 for size in sizes)
+
+
+def size_of(evaluation: Evaluation, kind: str) -> int:
+    """The bytes of a type; a struct is what its fields are together."""
     kind = evaluation.long(kind)
     array = array_parts(kind)
     element = evaluation.long(array[0]) if array else kind
     count = evaluation.length_of(kind) if array else 1
     struct = evaluation.module.structs.get(element)
     fields = [kind for _, kind in struct.fields] if struct else [element]
-    return -(-count * sum(bytes_of(evaluation.long(kind)) for kind in fields) // 16) * 16
+    return count * sum(bytes_of(evaluation.long(kind)) for kind in fields)

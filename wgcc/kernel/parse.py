@@ -71,6 +71,14 @@ def parse_module(text: str) -> Module:
     return Module(tuple(declarations))
 
 
+def readable_module(text: str) -> Module:
+    """The tree of a file that somebody may have edited: without declarations, if it has none."""
+    try:
+        return parse_module(text)
+    except WgslError:
+        return Module(())
+
+
 # Higher binds tighter.
 PRECEDENCE = {
     op: level

@@ -98,6 +98,13 @@ def names_of(expr: Expr) -> dict[str, None]:
     return dict.fromkeys(part.name for part in parts_of(expr) if isinstance(part, Name))
 
 
+def root_of(place: Expr) -> Expr:
+    """The variable that a place is a part of: `x` of `x[i].y`."""
+    while isinstance(place, Member | Element):
+        place = place.whole
+    return place
+
+
 def parts_of(expr: Expr) -> Iterator[Expr]:
     """An expression and all inside it."""
     yield expr
@@ -274,6 +281,11 @@ class Module:
     @cached_property
     def constants(self) -> dict[str, Expr]:
         return {d.name: d.value for d in self.declarations if isinstance(d, Constant)}
+
+    def whole(self, name: str) -> int:
+        """The number that a constant stands for; 0 if it is no plain number."""
+        value = self.constants.get(name)
+        return int(value.value) if isinstance(value, Literal) else 0
 
     @cached_property
     def variables(self) -> dict[str, ModuleVariable]:

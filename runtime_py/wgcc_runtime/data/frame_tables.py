@@ -17,7 +17,7 @@ from wgcc_runtime.frames import is_missing
 def frame_records(frame: Any, source: Source) -> Delimited:
     """The names of the columns, then a record for each row."""
     source.unit = "row"
-    names = [str(name).strip(BLANKS) for name in frame.columns]
+    names = [_column_name(name) for name in frame.columns]
     columns = [np.asarray(frame[name]) for name in frame.columns]
     if not names or not len(columns[0]):
         raise source.refuse("empty-file")
@@ -28,7 +28,23 @@ def frame_records(frame: Any, source: Source) -> Delimited:
     return Delimited(records, "")
 
 
+def frame_columns(frame: Any) -> dict[str, Any]:
+    """The frame's own name of each column, by the name that a preparation has for it."""
+    return {_column_name(name): name for name in frame.columns}
+
+
+def _column_name(name: Any) -> str:
+    return str(name).strip(BLANKS)
+
+
 def _cell(value: Any, row: int, column: int, source: Source) -> str:
+    if isinstance(value, list | tuple | dict | np.ndarray):
+        raise source.refuse("json-nested", row, column)
+    return cell_text(value)
+
+
+def cell_text(value: Any) -> str:
+    """One value as a file of a table would have it."""
     if is_missing(value):
         return ""
     if isinstance(value, bool | np.bool_):
@@ -37,6 +53,4 @@ def _cell(value: Any, row: int, column: int, source: Source) -> str:
         return str(int(value))
     if isinstance(value, float | np.floating):
         return repr(float(value))
-    if isinstance(value, list | tuple | dict | np.ndarray):
-        raise source.refuse("json-nested", row, column)
     return str(value).strip(BLANKS)

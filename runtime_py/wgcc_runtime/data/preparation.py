@@ -15,8 +15,11 @@ from typing import Any
 import numpy as np
 
 from wgcc_runtime.arrays import Array
+from wgcc_runtime.data.frame_tables import frame_columns
+from wgcc_runtime.data.source import Source
 from wgcc_runtime.drawn import random_words
 from wgcc_runtime.errors import WgccError
+from wgcc_runtime.frames import is_frame
 from wgcc_runtime.plan import Entry, Plan
 from wgcc_runtime.strict_json import as_javascript, parse_json, with_sorted_keys
 
@@ -99,7 +102,7 @@ def parse_preparation(text: str, what: str) -> Preparation:
 def prepared_inputs(preparation: Preparation, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Raw rows as the model takes them: columns that were scaled for training are scaled."""
     specs = preparation["inputs"]
-    return {name: _scale(value, specs.get(name)) for name, value in inputs.items()}
+    return {name: _prepare(name, value, specs.get(name)) for name, value in inputs.items()}
 
 
 def readable_outputs(
@@ -133,9 +136,25 @@ def _are_numbers(names: list[str] | None) -> bool:
     return names is not None and names == [str(number) for number in range(len(names))]
 
 
-def _scale(value: Any, spec: Mapping[str, Any] | None) -> Any:
-    if not spec or "mean" not in spec:
+def _prepare(name: str, value: Any, spec: Mapping[str, Any] | None) -> Any:
+    if not spec:
         return value
+    if is_frame(value) and "columns" in spec:
+        value = _select_columns(value, spec["columns"], name)
+    return _scale(value, spec) if "mean" in spec else value
+
+
+def _select_columns(frame: Any, columns: list[str], name: str) -> Any:
+    """The columns that the model was trained with, in their order; a frame may have more."""
+    own = frame_columns(frame)
+    for column in columns:
+        if column not in own:
+            source = Source(f"the frame of `{name}`")
+            raise source.refuse("no-trained-column", column=column, columns=list(own))
+    return frame[[own[column] for column in columns]]
+
+
+def _scale(value: Any, spec: Mapping[str, Any]) -> Any:
     array = np.asarray(value)
     if array.dtype.kind not in "fiu" or array.ndim == 0:
         return value  # the check that follows reports it

@@ -18,6 +18,7 @@ from wgcc_runtime.errors import WgccError, did_you_mean
 from wgcc_runtime.fit import check_places, load_resumed, start_progress, training_entry
 from wgcc_runtime.flight import exchange_of
 from wgcc_runtime.history import Log
+from wgcc_runtime.log_folder import log_at
 from wgcc_runtime.model import Model
 from wgcc_runtime.plan import Entry
 from wgcc_runtime.replace_file import previous
@@ -169,4 +170,4 @@ def training_plan(options: Options, entry: Entry, start: Start) -> TrainingPlan:
 def open_log(options: Options, start: Start) -> Log | None:
     if options.log is None:
         return None
-    return Log(options.log, start.step if options.resume else 0)
+    return log_at(options.log, start.step if options.resume else 0)

@@ -153,7 +153,7 @@ def _reductions(module: Module) -> list[_Reduction]:
                 if variable is None or not variable.kind.endswith(suffix):
                     return []
                 kind = variable.kind.removeprefix(prefix).removesuffix(suffix)
-                sizes = _size(module, lanes), _size(module, end) or 1
+                sizes = module.whole(lanes), module.whole(end) or 1
                 reductions.append(_Reduction(array, kind, together, *sizes))
     is_known = all(one.lanes in LANES for one in reductions) and "main" in module.functions
     return (
@@ -183,11 +183,6 @@ def _step(statement: Statement) -> tuple[str, Expr] | None:
             pairs = {mine: Name("a"), other: Name("b")}
             return array, map_expression(value, lambda expr: pairs.get(expr, expr))
     return None
-
-
-def _size(module: Module, name: str) -> int:
-    value = module.constants.get(name)
-    return int(value.value) if isinstance(value, Literal) else 0
 
 
 def _without_trees(body: Body, results: dict[str, str]) -> Body:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from operator import is_
+from typing import Any
 
 from wgcc.kernel.tree import (
     Assign,
@@ -23,6 +24,7 @@ from wgcc.kernel.tree import (
     Run,
     Statement,
     Unary,
+    root_of,
     statements_of,
 )
 
@@ -109,13 +111,26 @@ def map_functions(module: Module, change: ChangeBody) -> Module:
     )
 
 
+def with_own_nodes(module: Module) -> Module:
+    """The same tree without nodes that stand at several places, so that a node is a place.
+
+    What `x += a` reads and writes is one place.
+    """
+    return Module(_copy(module.declarations))
+
+
+def _copy(node: Any) -> Any:
+    match node:
+        case tuple():
+            return tuple(map(_copy, node))
+        case Assign(target, Binary(_, left, right) as value) if left is target:
+            own = _copy(target)
+            return replace(node, target=own, value=replace(value, left=own, right=_copy(right)))
+    slots = getattr(node, "__slots__", ())
+    return type(node)(*(_copy(getattr(node, slot)) for slot in slots)) if slots else node
+
+
 def assigned_in(body: Body) -> set[str]:
     """The variables that are assigned, or a part of which is."""
-    roots = set()
-    for statement in statements_of(body):
-        if isinstance(statement, Assign):
-            target = statement.target
-            while isinstance(target, Member | Element):
-                target = target.whole
-            roots |= {target.name} if isinstance(target, Name) else set()
-    return roots
+    places = (s.target for s in statements_of(body) if isinstance(s, Assign))
+    return {root.name for root in map(root_of, places) if isinstance(root, Name)}

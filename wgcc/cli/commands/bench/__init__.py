@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -10,6 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wgcc.access.devices import Device, seconds
+from wgcc.access.verdict import judge
+from wgcc.bundle.model_places import model_places
+from wgcc.cli.bundles import stored_plan
+from wgcc.cli.dispatch_models import SHORT_NAMES, accesses, runs_like
 from wgcc.cli.failures import failures
 from wgcc.cli.options import device_option, json_option
 from wgcc.cli.printing import say, show, show_json
@@ -17,6 +23,7 @@ from wgcc.cli.printing import say, show, show_json
 if TYPE_CHECKING:
     from wgcc_runtime.benchmark import Stopwatch
     from wgcc_runtime.model import Model
+    from wgcc_runtime.timing import KernelTime
 
 
 EXISTING = click.Path(exists=True, path_type=Path)
@@ -41,6 +48,12 @@ ROUNDS = 4
 )
 @device_option
 @click.option("--profile", help="Which kernels, such as gpu; default: tuned ones, if there are.")
+@click.option(
+    "--like",
+    type=click.Choice(SHORT_NAMES),
+    help="Judge kernels for this GPU, from the model alone; default: the one in use, or the 4070.",
+)
+@click.option("--explain", is_flag=True, help="Say what each column of the tables means.")
 @json_option
 def command(
     bundle: Path,
@@ -50,23 +63,29 @@ def command(
     seconds: float,
     device: str | None,
     profile: str | None,
+    like: str | None,
+    explain: bool,
     as_json: bool,
 ) -> None:
     """Measure how long each entry of BUNDLE takes per call.
 
     Two figures: with the outputs read after every call, and with one read after every ten calls.
+    Then each kernel, with its place in the model, and what holds it back on a GPU.
     """
     with failures(), ExitStack() as stack:
         paths = [bundle, *([compare] if compare else [])]
         subjects = [Measured(stack, path, entries, device, profile) for path in paths]
         _measure(subjects, seconds)
-        measurements = [subject.facts(per_kernel) for subject in subjects]
+        measurements = [subject.facts(per_kernel, like) for subject in subjects]
     if as_json:
         show_json(dict(zip(("bundle", "compared"), measurements, strict=False)))
         return
+    from wgcc.cli.columns import BENCH_COLUMNS, explain_columns
     from wgcc.cli.commands.bench.text import bench_text
 
     show(bench_text(*measurements))
+    if explain:
+        show("\n" + explain_columns(BENCH_COLUMNS))
 
 
 class Measured:
@@ -99,7 +118,7 @@ class Measured:
 
         return self.watches.setdefault(name, Stopwatch(self._model, name))
 
-    def facts(self, per_kernel: bool) -> dict[str, Any]:
+    def facts(self, per_kernel: bool, like: str | None) -> dict[str, Any]:
         model = self._model
         buffers = model.plan.buffers
         facts: dict[str, Any] = {
@@ -113,7 +132,8 @@ class Measured:
             "entries": [self._entry(name) for name in self.names],
         }
         if per_kernel:
-            facts["kernels"] = [self._kernels(name) for name in self.names]
+            plan = stored_plan(self._path)
+            facts["kernels"] = [self._kernels(name, plan, like) for name in self.names]
         return facts
 
     def _entry(self, name: str) -> dict[str, Any]:
@@ -125,39 +145,45 @@ class Measured:
         counts = {"dispatches": runs, "distinct_kernels": len(set(used))}
         return {**asdict(self.watches[name].timing()), **counts}
 
-    def _kernels(self, name: str) -> dict[str, Any]:
+    def _kernels(self, name: str, plan: dict[str, Any], like: str | None) -> dict[str, Any]:
         """Rates count each bound byte once, so they are a lower bound of the memory traffic."""
         profile = self._model.profile(name)
-        total = profile.total_ms or 1.0
-        like, predicted = self._prediction(name)
+        device, is_measured = runs_like(self._model, like)
+        judged = self._judge(name, profile.rows, device, is_measured)
         rows = [
-            {
-                **asdict(row),
-                "predicted_ms": predicted[i] * row.times if predicted else None,
-                "share": row.ms / total,
-                "gbytes_per_s": row.bytes / row.ms / 1e6 if row.ms else None,
-                "gflops": row.flops / row.ms / 1e6 if row.ms and row.flops else None,
-            }
-            for i, row in enumerate(profile.rows)
+            {**asdict(row), "place": str(place), **_rates(row, profile.total_ms), **verdict}
+            for row, place, verdict in zip(
+                profile.rows, model_places(plan, name), judged, strict=False
+            )
         ]
         facts = {"entry": name, "method": profile.method, "ms": profile.total_ms, "rows": rows}
-        return {**facts, "predicted_for": like} if predicted else facts
+        predicted = {"predicted_for": device.name} if is_measured else {}
+        return {**facts, "judged_for": device.name, **predicted}
 
-    def _prediction(self, name: str) -> tuple[str, list[float]]:
-        """The device the adapter is most like, and the least milliseconds of each dispatch there.
-
-        Software adapters are like no GPU.
-        """
-        from wgcc.access.devices import device_like
-        from wgcc.cli.commands.bench.text import predicted_ms
-        from wgcc_runtime.device import is_software
-
+    def _judge(
+        self, name: str, rows: Sequence[KernelTime], device: Device, is_measured: bool
+    ) -> list[dict[str, Any]]:
+        """Asks the access model about each dispatch of an entry."""
         model = self._model
-        if model.is_twin or is_software(model.device_name, ""):
-            return "", []
-        device = device_like(model.device_name)
-        dispatches = model.plan.dispatches(name, model.profile_name)
-        return device.name, predicted_ms(self._path, model.plan, dispatches, device)
+        models = accesses(self._path, model.plan, model.plan.dispatches(name, model.profile_name))
+        judged: list[dict[str, Any]] = []
+        for row, access in zip(rows, models, strict=True):
+            if access is None:
+                judged.append({"predicted_ms": None, "verdict": None})
+                continue
+            measured = row.ms / row.times / 1000 if is_measured else None
+            least = 1000 * seconds(access, device) * row.times if is_measured else None
+            verdict = asdict(judge(access, device, measured))
+            judged.append({"predicted_ms": least, "verdict": verdict})
+        return judged
+
+
+def _rates(row: KernelTime, total: float) -> dict[str, float | None]:
+    return {
+        "share": row.ms / (total or 1.0),
+        "gbytes_per_s": row.bytes / row.ms / 1e6 if row.ms else None,
+        "gflops": row.flops / row.ms / 1e6 if row.ms and row.flops else None,
+    }
 
 
 def _measure(subjects: list[Measured], seconds: float) -> None:

@@ -1,36 +1,10 @@
-"""The results of `wgcc bench` as text, beside what the access model predicts."""
+"""The results of `wgcc bench` as text."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from wgcc.access.devices import Device, seconds
-from wgcc.access.model import access_or_none
 from wgcc.cli.printing import size, table
-
-if TYPE_CHECKING:
-    from wgcc_runtime.plan import Dispatch, Plan
-
-
-def predicted_ms(
-    folder: Path, plan: Plan, dispatches: Sequence[Dispatch], device: Device
-) -> list[float]:
-    """The least milliseconds of each dispatch on a device; 0 where the kernel cannot be read."""
-    known: dict[tuple[object, ...], float] = {}
-    milliseconds = []
-    for dispatch in dispatches:
-        bound = [binding.size for binding in dispatch.bindings]
-        key = (dispatch.kernel, *dispatch.grid, *bound)
-        if key not in known:
-            file = folder / "kernels" / plan.kernels[dispatch.kernel].file
-            text = file.read_text(encoding="utf-8")
-            access = access_or_none(text, dispatch.grid, dispatch.flops, bound)
-            known[key] = 1000 * seconds(access, device) if access else 0.0
-        milliseconds.append(known[key])
-    return milliseconds
-
 
 Facts = dict[str, Any]
 
@@ -78,18 +52,39 @@ def _entries(first: Facts, second: Facts | None) -> str:
 def _kernels(profile: Facts) -> str:
     """The table of kernels; on real GPUs it has what the access model predicts."""
     like = profile.get("predicted_for")
-    extra = [f"least on {like}"] if like else []
-    lines = [["ms", *extra, "share", "GFLOP/s", "GB/s", "kernel", "line"]]
-    for row in sorted(profile["rows"], key=lambda row: -row["ms"]):
+    extra = ["least ms"] if like else []
+    lines = [
+        ["ms", *extra, "share", "GFLOP/s", "GB/s", "verdict", "place", "kernel", "line"],
+    ]
+    rows = sorted(profile["rows"], key=lambda row: -row["ms"])
+    for row in rows:
         rates = ["-" if row[key] is None else f"{row[key]:.2f}" for key in RATES]
-        share = f"{row['share']:.1%}"
-        predicted = [f"{row['predicted_ms']:.4f}"] if like else []
-        lines.append([f"{row['ms']:.4f}", *predicted, share, *rates, row["kernel"], row["at"]])
+        predicted = [_cell(row["predicted_ms"])] if like else []
+        verdict = row["verdict"]["kind"] if row["verdict"] else "-"
+        names = [verdict, row["place"], row["kernel"], row["at"]]
+        lines.append([f"{row['ms']:.4f}", *predicted, f"{row['share']:.1%}", *rates, *names])
     title = f"{profile['entry']}: {profile['ms']:.3f} ms ({profile['method']})"
-    return f"{title}\n{table(lines, right=range(4 + len(extra)))}"
+    return f"{title}\n{table(lines, right=range(4 + len(extra)))}\n{_advice(profile, rows)}"
 
 
 RATES = ("gflops", "gbytes_per_s")
+# How many of the slowest kernels have their reasons and advice printed.
+EXPLAINED = 3
+
+
+def _advice(profile: Facts, rows: list[Facts]) -> str:
+    """Says why the slowest kernels are not faster on a GPU, and what would help."""
+    measured = "measured" if profile.get("predicted_for") else "modelled, not measured"
+    lines = [f"on {profile['judged_for']} ({measured}) the slowest are held back by"]
+    for row in [row for row in rows if row["verdict"]][:EXPLAINED]:
+        verdict = row["verdict"]
+        lines.append(f"  {row['place']}, {row['kernel']}: {verdict['kind']} ({verdict['why']});")
+        lines.append(f"    helps: {verdict['advice']}")
+    return "\n".join(lines) if len(lines) > 1 else ""
+
+
+def _cell(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
 
 
 def _both(one: Facts, two: Facts) -> str:

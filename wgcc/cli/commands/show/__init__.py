@@ -66,6 +66,7 @@ STAGES = ("ast", *IR_STAGES, *STEP_STAGES, "fused", "plan")
     help="Print these figures of all kernels as a table: what they do to memory and caches, and "
     "the least time they can take on five GPUs, by a model that needs none.",
 )
+@click.option("--explain", is_flag=True, help="With --kernels: say what each column means.")
 @click.option("--memory", is_flag=True, help="Print what GPU memory holds, and when.")
 @click.option(
     "--graph",
@@ -88,6 +89,7 @@ def command(
     kernel: str | None,
     wat: bool,
     kernels: bool,
+    explain: bool,
     memory: bool,
     graph: str | None,
     entry: str | None,
@@ -103,10 +105,7 @@ def command(
     """
     from wgcc.cli.commands.show.subject import open_subject
 
-    if sum((kernel is not None, kernels, memory, graph is not None)) > 1:
-        raise click.UsageError("choose one of --kernel, --kernels, --memory and --graph.")
-    if wat and (kernel is None or as_json):
-        raise click.UsageError("--wat goes with --kernel NAME, and not with --json.")
+    _check_options(kernel, wat, kernels, explain, memory, graph, as_json)
     _check_language(stage, kernel, language)
     subject = open_subject(path, sizes, model, seed, entry, strict_dims)
     if wat and kernel is not None:
@@ -116,7 +115,7 @@ def command(
     elif language is not None and kernel is not None:
         show(_print_as(language, *subject.kernel(kernel)).rstrip("\n"))
     elif kernel is not None or kernels:
-        _show_kernels(subject, kernel, as_json)
+        _show_kernels(subject, kernel, explain, as_json)
     elif as_json:
         _show_json(subject, stage, memory, graph)
     elif memory:
@@ -133,6 +132,23 @@ def command(
         show(overview(subject.plan))
 
 
+def _check_options(
+    kernel: str | None,
+    wat: bool,
+    kernels: bool,
+    explain: bool,
+    memory: bool,
+    graph: str | None,
+    as_json: bool,
+) -> None:
+    if sum((kernel is not None, kernels, memory, graph is not None)) > 1:
+        raise click.UsageError("choose one of --kernel, --kernels, --memory and --graph.")
+    if wat and (kernel is None or as_json):
+        raise click.UsageError("--wat goes with --kernel NAME, and not with --json.")
+    if explain and (not kernels or as_json):
+        raise click.UsageError("--explain goes with --kernels, and not with --json.")
+
+
 def _check_language(stage: str | None, kernel: str | None, language: str | None) -> None:
     if language == "wg" and stage not in IR_STAGES:
         raise click.UsageError(f"--as wg goes with --stage {', '.join(IR_STAGES)}.")
@@ -147,13 +163,17 @@ def _print_as(language: str, name: str, text: str) -> str:
     return print_as(language, parse_module(text), name)
 
 
-def _show_kernels(subject: Subject, kernel: str | None, as_json: bool) -> None:
+def _show_kernels(subject: Subject, kernel: str | None, explain: bool, as_json: bool) -> None:
     from wgcc.cli.commands.show.kernel_facts import facts_comment, facts_table, kernel_facts
 
     if kernel is None:
         texts = subject.kernel_texts()
         all_facts = [kernel_facts(subject.plan, name, text) for name, text in texts.items()]
         show_json(all_facts) if as_json else show(facts_table(all_facts))
+        if explain:
+            from wgcc.cli.columns import KERNEL_COLUMNS, explain_columns
+
+            show("\n" + explain_columns(KERNEL_COLUMNS))
         return
     name, text = subject.kernel(kernel)
     facts = kernel_facts(subject.plan, name, text)

@@ -1,12 +1,11 @@
 """Static figures of a kernel: threads, memory, registers, operations per byte.
 
-They are read from the plan and the WGSL alone, so a bundle shows as much as its model file. What
+They are read from the plan and the kernel's tree, so a bundle shows as much as its model file. What
 it does to a GPU says `wgcc.access`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from math import prod
@@ -14,46 +13,52 @@ from typing import Any
 
 from wgcc.access.devices import DEVICES
 from wgcc.access.model import Access, access_or_none
-from wgcc.backends.wgsl.print_tree import print_expression, print_module
+from wgcc.backends.wgsl.print_tree import print_expression
 from wgcc.bundle.check_kernel import check_kernel
 from wgcc.bundle.plan import all_dispatches, times_run
 from wgcc.cli.printing import size, table, thousands
-from wgcc.ir.dtypes import F16
-from wgcc.kernel.parse import parse_module
+from wgcc.kernel.abstract import Evaluation, Findings
+from wgcc.kernel.limits import size_of, workgroup_bytes
+from wgcc.kernel.parse import readable_module
 from wgcc.kernel.rewrite.subgroups import with_subgroups
 from wgcc.kernel.tokenize import WgslError
+from wgcc.kernel.tree import (
+    Assign,
+    Call,
+    Let,
+    Loop,
+    Module,
+    Name,
+    names_of,
+    root_of,
+    statements_of,
+)
+from wgcc.kernel.types import SCALARS, width_of
 from wgcc.schedule.kernel import GPU
 
 WORD = 4
-_CONSTANT = re.compile(r"^const (\w+) = (\d+)u;", re.M)
-_SHARED = re.compile(r"^var<workgroup> \w+: (.+);", re.M)
-_VARIABLE = re.compile(r"^ +var (\w+)(?:: ([^=;]+?))?(?: = (.+))?;", re.M)
-# `x += a`, `x = fma(a, b, x)`, `x.y = max(x.y, a)`: the new value depends on the old one.
-_GROWS = r"\b{0}(?:\.\w+|\[[^\]]+\])?\s*(?:[-+*|]=|=[^=;]*\b{0}\b)"
-# By the prefix of a type; vectors of f16 come first.
-_WORDS = {F16: 0.5, "vec2h": 1, "vec4h": 2, "vec2": 2, "vec3": 3, "vec4": 4}
-
 Facts = dict[str, Any]
 
 
 def kernel_facts(plan: Mapping[str, Any], name: str, text: str) -> Facts:
     """Facts of the kernel itself, then of each dispatch that runs it."""
     number = next(i for i, kernel in enumerate(plan["kernels"]) if kernel["name"] == name)
-    constants = {key: int(value) for key, value in _CONSTANT.findall(text)}
+    module = readable_module(text)
+    evaluation = Evaluation(module, Findings(), {})
     workgroup = plan["kernels"][number]["workgroup"]
     facts: Facts = {
         "kernel": name,
         "workgroup": workgroup,
         "threads": prod(workgroup),
-        "workgroup_bytes": _bytes(_SHARED.findall(text), constants),
-        "accumulators": _accumulators(text, constants),
+        "workgroup_bytes": workgroup_bytes(evaluation),
+        "accumulators": _accumulators(evaluation),
         "operations_per_load": None,
-        "indices": _indices(plan, name, text),
+        "indices": _indices(plan, name, module),
         "dispatches": _dispatches(plan, number),
     }
-    _add_access(facts, text)
-    if {"TM", "TN"} <= set(constants):
-        facts["operations_per_load"] = _operations_per_load(constants)
+    _add_access(facts, module)
+    if module.whole("TM") and module.whole("TN"):
+        facts["operations_per_load"] = _operations_per_load(module)
     return facts
 
 
@@ -81,10 +86,10 @@ def facts_comment(facts: Facts) -> str:
     return "".join(f"// {line}\n" for line in lines)
 
 
-def _indices(plan: Mapping[str, Any], name: str, text: str) -> Facts | None:
+def _indices(plan: Mapping[str, Any], name: str, module: Module) -> Facts | None:
     """How many indices are proven to be in range; None of a file that the checker cannot read."""
     try:
-        report = check_kernel(plan, name, parse_module(text))
+        report = check_kernel(plan, name, module)
     except WgslError:
         return None
     unproven = [
@@ -104,11 +109,7 @@ def _indices_line(indices: Facts) -> str:
 def facts_table(kernels: list[Facts]) -> str:
     """All kernels of a bundle, each with the one of its dispatches that moves most bytes.
 
-    Bytes: what memory must give and take, each byte once; moved: bytes that go through caches;
-    sectors: 32-byte pieces of memory touched, in units of the least possible; banks: how many lanes
-    wait for one bank of workgroup memory; barriers: at which a workgroup waits for its lanes, in
-    brackets on devices with subgroups; useful: the share of the arithmetic that is no padding; then
-    the least microseconds on some GPUs.
+    `wgcc/cli/columns.py` says what the columns mean.
     """
     times = [f"{device.short} us" for device in DEVICES]
     lines = [
@@ -142,32 +143,29 @@ def access_facts(access: Access) -> Facts:
     }
 
 
-def _add_access(facts: Facts, text: str) -> None:
+def _add_access(facts: Facts, module: Module) -> None:
     """`registers`, and what each dispatch does; equal dispatches are modelled once."""
     known: dict[tuple[Any, ...], Access | None] = {}
     for item in facts["dispatches"]:
         bound, flops = item.pop("bound"), item["flops"] // item["times"]
         key = (*item["grid"], flops, *bound)
         if key not in known:
-            known[key] = access_or_none(text, tuple(item["grid"]), flops, bound)
+            known[key] = access_or_none(module, tuple(item["grid"]), flops, bound)
         access = known[key]
         item["bytes"] = item["times"] * (access.least_bytes if access else sum(bound))
         item["intensity"] = item["flops"] / item["bytes"] if item["bytes"] else 0.0
         item["access"] = access_facts(access) if access else None
         if access:
-            item["access"]["subgroup_barriers"] = _subgroup_barriers(text, tuple(item["grid"]))
+            item["access"]["subgroup_barriers"] = _subgroup_barriers(module, tuple(item["grid"]))
     first = next((access for access in known.values() if access), None)
     facts["registers"] = first.registers if first else None
 
 
 @lru_cache
-def _subgroup_barriers(text: str, grid: tuple[int, int, int]) -> float | None:
+def _subgroup_barriers(module: Module, grid: tuple[int, int, int]) -> float | None:
     """Barriers of the form for devices with subgroups, if the kernel has one."""
-    try:
-        form = with_subgroups(parse_module(text))
-    except WgslError:
-        return None
-    access = access_or_none(print_module(form), grid) if form else None
+    form = with_subgroups(module)
+    access = access_or_none(form, grid) if form else None
     return access.barriers if access else None
 
 
@@ -204,9 +202,9 @@ def _cell(value: Any, form: Callable[[Any], str]) -> str:
     return "-" if value is None else form(value)
 
 
-def _operations_per_load(constants: Mapping[str, int]) -> float:
+def _operations_per_load(module: Module) -> float:
     """How many operations a matrix product does with each operand that a thread loads."""
-    rows, cols = constants["TM"], constants["TN"]
+    rows, cols = module.whole("TM"), module.whole("TN")
     return 2 * rows * cols / (rows + cols)
 
 
@@ -232,28 +230,24 @@ def _dispatches(plan: Mapping[str, Any], number: int) -> list[Facts]:
     return list(facts.values())
 
 
-def _accumulators(text: str, constants: Mapping[str, int]) -> int:
+def _accumulators(evaluation: Evaluation) -> int:
     """Words of the variables of `main` that accumulate a result; loop counters do not."""
-    main = text[text.index("@compute") :] if "@compute" in text else ""
-    words = sum(
-        _words(type_, value, constants)
-        for name, type_, value in _VARIABLE.findall(main)
-        if re.search(_GROWS.format(name), main.replace(f"var {name}", ""))
+    main = evaluation.module.functions.get("main")
+    statements = list(statements_of(main.body)) if main else []
+    heads = [id(first) for loop in statements if isinstance(loop, Loop) for first in loop.before]
+    # `x += a`, `x = fma(a, b, x)`, `x.y = max(x.y, a)`: the new value depends on the old one.
+    changes = ((root_of(s.target), s.value) for s in statements if isinstance(s, Assign))
+    grown = {r.name for r, value in changes if isinstance(r, Name) and r.name in names_of(value)}
+    size = sum(
+        size_of(evaluation, _kind(let))
+        for let in statements
+        if isinstance(let, Let) and let.mutable and let.name in grown and id(let) not in heads
     )
-    return int(words)
+    return size // WORD
 
 
-def _bytes(types: list[str], constants: Mapping[str, int]) -> int:
-    return sum(int(WORD * _words(type_, "", constants)) for type_ in types)
-
-
-def _words(type_: str, value: str, constants: Mapping[str, int]) -> float:
-    """`array<vec4f, 2 * TM>` has 8 TM words; without a type the first value shows it."""
-    text = (type_ or value).strip()
-    array = re.match(r"array<(.+),\s*([^,>]+?)\s*>", text)
-    if array:
-        return _words(array[1], "", constants) * prod(
-            constants[part] if part in constants else int(part.rstrip("u"))
-            for part in (factor.strip() for factor in array[2].split("*"))
-        )
-    return next((count for key, count in _WORDS.items() if text.startswith(key)), 1)
+def _kind(let: Let) -> str:
+    """The declared type; without one, the first value shows it."""
+    shown = let.value.name if isinstance(let.value, Call) else ""
+    is_type = shown in SCALARS or width_of(shown) > 1 or shown.startswith("array<")
+    return let.kind or (shown if is_type else "f32")

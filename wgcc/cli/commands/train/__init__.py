@@ -45,7 +45,7 @@ class TrainingJob:
     out: Path
     eval: Path | None
     weights: Path | None
-    log: Path | None
+    log: str | None
     batch: int | None
     seed: int | None
     device: str | None
@@ -126,7 +126,11 @@ class TrainingJob:
 )
 @click.option("--resume", is_flag=True, help="Continue from the checkpoint, if it exists.")
 @click.option(
-    "--log", type=click.Path(path_type=Path), help="File for one line of JSON per report."
+    "--log",
+    type=click.Path(),
+    metavar="FILE|FOLDER/",
+    help="A file for one line of JSON per report; or a folder, which gets log.jsonl and event "
+    "files for TensorBoard.",
 )
 @click.option("--batch", type=COUNT, help="Fail unless the bundle was built for this batch size.")
 @click.option("--seed", type=SEED, help="Seed of initial values and shuffling.")
