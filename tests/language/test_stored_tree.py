@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from wgcc.elaborate.program import files
+from wgcc.elaborate.program.files import parse_once
 from wgcc.errors import Diagnostics, Source
 from wgcc.files import data_dir
-from wgcc.syntax import stored_tree
 from wgcc.syntax.parser import parse
-from wgcc.syntax.stored_tree import decode, encode, parse_once
-from wgcc.syntax.tree_text import tree_text
+from wgcc.syntax.tree_text import decode, encode, tree_text
 
 GRAMMAR = data_dir("grammar")
 FILES = sorted([*GRAMMAR.glob("*.wg"), *GRAMMAR.glob("std/*.wg")])
@@ -39,7 +39,7 @@ def test_the_second_time_nothing_is_parsed(monkeypatch: pytest.MonkeyPatch) -> N
     def never(*_: object) -> None:
         raise AssertionError("it is parsed again")
 
-    monkeypatch.setattr(stored_tree, "parse", never)
+    monkeypatch.setattr(files, "parse", never)
     assert repr(parse_once(source)[0]) == repr(first)
 
 
@@ -52,7 +52,7 @@ def test_a_text_with_errors_is_parsed_each_time() -> None:
 def test_another_parser_makes_its_own_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     source = Source("a.wg", "fn one() -> f32 = 1.0\n")
     parse_once(source)
-    monkeypatch.setattr(stored_tree, "_parser", lambda: "another")
-    monkeypatch.setattr(stored_tree, "parse", lambda *_: "its own tree")
-    monkeypatch.setattr(stored_tree, "encode", str)
+    monkeypatch.setattr(files, "_parser", lambda: "another")
+    monkeypatch.setattr(files, "parse", lambda *_: "its own tree")
+    monkeypatch.setattr(files, "encode", str)
     assert parse_once(source)[0] == "its own tree"
