@@ -16,9 +16,11 @@ from wgcc import __version__
 from wgcc.elaborate import elaborate, trace_again
 from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.files import check_file_name, read_text
+from wgcc.ir.captures import Wanted
 from wgcc.ir.graph import Graph, Rows
 from wgcc.ir.program import Program
 from wgcc.lazy_numpy import Array
+from wgcc.passes.captures import add_captures
 from wgcc.passes.mark_rows import TraceAgain, mark_rows
 from wgcc.passes.pipeline import PREPARED, SIMPLIFIED, run_passes
 from wgcc.passes.rematerialise import mark_remat
@@ -74,16 +76,20 @@ class Compiled:
         return runtime_files(self.planned, self.program)
 
     def files(
-        self, weights: Mapping[str, Array] | None = None, data: bytes | None = None
+        self,
+        weights: Mapping[str, Array] | None = None,
+        data: bytes | None = None,
+        drawn: bool = False,
     ) -> dict[str, Content]:
         """The bundle's files. `weights` replaces first values, by parameter name.
 
-        `data` is what `wgcc.bundle.content.data_bytes` gives, for the page to train with.
+        `data` is what `wgcc.bundle.content.data_bytes` gives, for the page to train with. `drawn`:
+        runtimes draw the first values, and there is no self-test: none of this needs numpy.
         """
         from wgcc.bundle.emit import bundle_files
 
-        source = self.source
-        return bundle_files(self.planned, self.program, source.name, source.text, weights, data)
+        name, text = self.source.name, self.source.text
+        return bundle_files(self.planned, self.program, name, text, weights, data, drawn)
 
     def write(self, folder: str | Path, weights: Mapping[str, Array] | None = None) -> None:
         """Write the bundle into an empty or new folder, or over an older bundle."""
@@ -104,16 +110,23 @@ def compile_file(
     twin: bool = True,
     limits: str = RAISED,
     strict_dims: bool = False,
+    capture: Sequence[Wanted] = (),
 ) -> Compiled:
     """Compile a `.wg` file, or its text. Raises `WgError`, with all its diagnostics, on errors.
 
     `candidates`: with kernels for tuning to choose from. `memory`: how many bytes of GPU memory it
     may need. `twin`: with the WebAssembly form that runs where there is no GPU. `limits`: `default`
     refuses a model that needs more than WebGPU's default limits. `strict_dims`: dims that agree by
-    coincidence are errors.
+    coincidence are errors. `capture`: what to store beside the outputs of entries.
     """
     source, program, diagnostics = read_program(
-        path, sizes=sizes, model=model, seed=seed, entries=entries, strict_dims=strict_dims
+        path,
+        sizes=sizes,
+        model=model,
+        seed=seed,
+        entries=entries,
+        strict_dims=strict_dims,
+        capture=capture,
     )
     return compile_program(source, program, diagnostics, candidates, memory, twin, limits)
 
@@ -126,8 +139,12 @@ def read_program(
     seed: int | None = None,
     entries: Sequence[str] | None = None,
     strict_dims: bool = False,
+    capture: Sequence[Wanted] | None = (),
 ) -> tuple[Source, Program, Diagnostics]:
-    """Check a file and trace its model: the first stage."""
+    """Check a file and trace its model: the first stage.
+
+    With `capture` None, nothing is captured, not even what the source asks for.
+    """
     name = path.name if isinstance(path, Source) else Path(path).name
     check_file_name(name)
     diagnostics = Diagnostics()
@@ -137,20 +154,34 @@ def read_program(
     if program is None:
         raise WgError("the model has errors", diagnostics)
     source = path if isinstance(path, Source) else Source(name, read_text(Path(path)))
-    again = trace_for_rows(path, program, sizes or {})
-    return source, mark_rows(_only(program, entries), again), diagnostics
+    again = trace_for_rows(path, program, sizes or {}, capture)
+    return source, mark_rows(_with_captures(_only(program, entries), capture), again), diagnostics
+
+
+def _with_captures(
+    program: Program, capture: Sequence[Wanted] | None, strict: bool = True
+) -> Program:
+    return program if capture is None else add_captures(program, capture, strict)
 
 
 def trace_for_rows(
-    root: str | Path | Source, program: Program, sizes: Mapping[str, float]
+    root: str | Path | Source,
+    program: Program,
+    sizes: Mapping[str, float],
+    capture: Sequence[Wanted] | None = None,
 ) -> TraceAgain:
     """How `mark_rows` sees an entry with another number of rows."""
 
     def again(entry: str, rows: Rows, size: int) -> Graph | None:
         if rows.decided_by is None:
-            return trace_again(root, sizes, program.name, entry, (rows.count, size))
-        changed = {**sizes, rows.decided_by[0]: size}
-        return trace_again(root, changed, program.name, entry)
+            graph = trace_again(root, sizes, program.name, entry, (rows.count, size))
+        else:
+            changed = {**sizes, rows.decided_by[0]: size}
+            graph = trace_again(root, changed, program.name, entry)
+        if graph is None:
+            return None
+        others = replace(program, entries={entry: graph})
+        return _with_captures(others, capture, strict=False).entries[entry]
 
     return again
 

@@ -75,7 +75,7 @@ def keep_cached(key: str, payload: bytes) -> None:
 def _folder() -> Path | None:
     """A folder that only this user can write to: what is read from it is trusted."""
     try:
-        folder = _cache_home() / "wgcc"
+        folder = cache_folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         facts = folder.stat()
     except (OSError, RuntimeError, KeyError):
@@ -90,6 +90,11 @@ def _cache_home() -> Path:
     if chosen and Path(chosen).is_absolute():
         return Path(chosen)
     return Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
+
+
+def cache_folder() -> Path:
+    """The folder of this user for what can be made again."""
+    return _cache_home() / "wgcc"
 
 
 # The limit for a program with all its imports; real programs are a thousand times smaller.

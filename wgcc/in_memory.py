@@ -24,6 +24,7 @@ from wgcc.compile_error import CompileError
 from wgcc.compiler import Compiled, compile_file
 from wgcc.errors import Diagnostics, Source, WgError, render_run
 from wgcc.files import read_bytes, read_text
+from wgcc.ir.captures import Wanted, patterns_of
 from wgcc.live_settings import (
     is_setting,
     live_names,
@@ -59,6 +60,7 @@ class Request:
     seed: int | None
     entries: tuple[str, ...]
     strict_dims: bool
+    capture: tuple[Wanted, ...] = ()
     live: frozenset[str] = frozenset()
 
     @property
@@ -122,6 +124,8 @@ def compile(
     device: Any = None,
     threads: int | None = None,
     strict_dims: bool = False,
+    capture: Sequence[str] = (),
+    capture_stats: Sequence[str] = (),
 ) -> CompiledModel:
     """A model in memory, ready to train and predict; no file is written.
 
@@ -132,14 +136,16 @@ def compile(
     `seed`: for initial values and random numbers, instead of the model's own.
     `weights`, `device`, `threads`: as `wgcc.load` takes them.
     `strict_dims`: dims that agree by coincidence are errors.
+    `capture`, `capture_stats`: names of values, or globs such as `blocks.*.x`, that
+    `model.captured` shows after a call, as arrays or as their statistics.
     Raises `wgcc.CompileError`, whose text has the places of all mistakes.
     """
     try:
         numbers = _numbers(sizes or {}, constants or {})
         source, content = _read(program)
-        request = Request(
-            source, content, numbers, model, checked_seed(seed), tuple(entries), strict_dims
-        )
+        patterns = patterns_of(_globs(capture), _globs(capture_stats))
+        options = model, checked_seed(seed), tuple(entries), strict_dims, patterns
+        request = Request(source, content, numbers, *options)
         live, result = _result(request)
     except WgError as failure:
         error = CompileError(failure)
@@ -148,6 +154,10 @@ def compile(
         return _open(live, result, weights, Origin(result.files, device, None, MAX_BYTES, threads))
     # Without the frames of the compiler, which say nothing about the program.
     raise error
+
+
+def _globs(names: str | Sequence[str]) -> Sequence[str]:
+    return [names] if isinstance(names, str) else names
 
 
 def declared_names(program: str | Path) -> set[str]:
@@ -267,6 +277,7 @@ def _compile(request: Request) -> Result:
         seed=request.seed,
         entries=request.entries,
         strict_dims=request.strict_dims,
+        capture=request.capture,
     )
     contents = compiled.runtime_files()
     raw = json.loads(contents[PLAN])

@@ -7,10 +7,13 @@ checkpoints and recovery use only this interface.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from wgcc_runtime.arrays import Array
 from wgcc_runtime.plan import Plan, Tensor
+
+if TYPE_CHECKING:
+    # The compiler reads this module where numpy is missing.
+    from wgcc_runtime.arrays import Array
 
 # Memory of a machine: one of its buffers, or a result of `storage`. Only the machine looks inside.
 Memory = Any

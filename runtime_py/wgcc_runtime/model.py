@@ -35,6 +35,7 @@ from wgcc_runtime.tokens.of_model import WithTokens
 from wgcc_runtime.values import Words, without_moments, words_of
 
 if TYPE_CHECKING:
+    from wgcc_runtime.captured import Captured
     from wgcc_runtime.history import History, Report
     from wgcc_runtime.parameters import Parameters
     from wgcc_runtime.timing import Profile
@@ -221,6 +222,14 @@ class Model(OpenedModel, WithTokens):
         return Parameters(self)
 
     @property
+    def captured(self) -> Captured:
+        """Values inside the entry that was called last, by name: see `wgcc build --capture`."""
+        from wgcc_runtime.captured import Captured
+
+        self._land_flight()
+        return Captured(self, next(reversed(self._captures), ""))
+
+    @property
     def classes(self) -> list[str] | None:
         """The names of the classes that the model predicts, by their ids."""
         return prepare.class_names(self.preparation)
@@ -321,6 +330,7 @@ class Model(OpenedModel, WithTokens):
         with self._use():
             self._machine = machine
             self._runners, self._guards, self._halves = {}, {}, HalfSteps()
+            self._captures = {}
             self._write(self._values.constants)
             words, progress = self._snapshot or (self._values.words(self._seed), Progress())
             self._write(words, progress.copy())

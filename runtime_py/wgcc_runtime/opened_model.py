@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -54,6 +54,8 @@ class OpenedModel(StepsInHalves):
         self._seed = seed
         self._has_learned = values.has_learned
         self._snapshot: tuple[Words, Progress] | None = None
+        # Entries whose last call ended well, the latest last, with what its parts are joined to.
+        self._captures: dict[str, Mapping[str, Array] | None] = {}
         self._write(values.constants)
         words = values.words(seed)
         self._write(with_progress(words, on_bytes) if on_bytes else words, Progress())
@@ -145,6 +147,9 @@ class OpenedModel(StepsInHalves):
         def count(made: int) -> None:
             if spec.training:
                 self._progress.add(entry, made, from_data)
+            self._captures.pop(entry, None)
+            if spec.captures and made == len(batches):
+                self._captures[entry] = None
 
         with self._use():
             self._halves.forget()

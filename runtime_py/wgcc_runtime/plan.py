@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from math import prod
 from typing import Any
 
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.plan_parts import Exchange, TokenRecord, characters, read_exchange, token_record
+from wgcc_runtime.plan_parts import (
+    Capture,
+    Exchange,
+    TokenRecord,
+    characters,
+    read_captures,
+    read_exchange,
+    token_record,
+)
+from wgcc_runtime.plan_parts import Twin as Twin
 from wgcc_runtime.strict_json import check_form, check_plan_digest, parse_json, plan_schema
 
 VERSION = 1
@@ -17,8 +27,6 @@ WORD = 4
 FLOATS, INTEGERS = ("f32", "f16"), ("i32", "u32", "i8", "u8")
 # Types of one byte per element.
 BYTES = ("i8", "u8", "bool")
-# Linear memory of WebAssembly grows in pages of this many bytes.
-PAGE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +189,7 @@ class Entry:
     repeats: tuple[Repeat, ...] = ()
     rows: Rows | None = None
     exchange: Exchange | None = None
+    captures: Mapping[str, Capture] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,26 +199,6 @@ class Replacement:
     dispatch: int
     kernel: int
     grid: tuple[int, int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Twin:
-    """The WebAssembly form of the entries: where each buffer starts in its linear memory.
-
-    After `bytes` of buffers each thread has `scratch` bytes of its own. `memory_flag` is the byte
-    of the file that makes the memory one that threads share.
-    """
-
-    file: str
-    sha256: str
-    memory_flag: int
-    buffers: Mapping[str, int]
-    bytes: int
-    scratch: int
-
-    def memory_bytes(self, threads: int) -> int:
-        """The linear memory that this many threads need, in whole pages."""
-        return -(-(self.bytes + threads * self.scratch) // PAGE) * PAGE
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -338,9 +327,8 @@ def _entry(name: str, spec: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
         writes=tuple(spec["writes"]),
         training=spec["training"],
         guard=_guard(f"entries.{name}.guard", spec["guard"], tensors) if "guard" in spec else None,
-        range_guard=_range_guard(name, spec["range_guard"], tensors)
-        if "range_guard" in spec
-        else None,
+        range_guard=_range_guard(name, spec.get("range_guard"), tensors),
+        captures=read_captures(name, spec.get("captures", {}), partial(_ports, tensors=tensors)),
         repeats=tuple(Repeat(**item) for item in spec.get("repeats", ())),
         rows=_rows(spec["rows"]) if "rows" in spec else None,
         exchange=read_exchange(spec["exchange"]) if "exchange" in spec else None,
@@ -362,7 +350,11 @@ def _guard(field: str, spec: Mapping[str, Any], tensors: Mapping[str, Tensor]) -
     return EntryGuard(ports["flag"], tuple(_dispatch(item) for item in spec["dispatches"]))
 
 
-def _range_guard(entry: str, spec: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> RangeGuard:
+def _range_guard(
+    entry: str, spec: Mapping[str, Any] | None, tensors: Mapping[str, Tensor]
+) -> RangeGuard | None:
+    if spec is None:
+        return None
     ports = _ports(f"entries.{entry}.range_guard", {"flag": spec["flag"]}, tensors)
     checks = (RangeCheck(check["what"], check["at"], _range(check)) for check in spec["checks"])
     return RangeGuard(ports["flag"], tuple(checks), tuple(spec["restored"]))

@@ -1,4 +1,4 @@
-"""Parts of a plan: exchanged gradients, the vocabulary, loops of dispatches, limits of a device.
+"""Parts of a plan: captures, exchanged gradients, vocabulary, loops, the twin, limits of a device.
 
 Ranges of loops are nested or disjoint, and an outer one is listed before those inside it. Every
 browser grants WebGPU's default limits; a plan may require more.
@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from wgcc_runtime.tables import table
 
 if TYPE_CHECKING:
-    from wgcc_runtime.plan import Entry, Plan, Repeat
+    from wgcc_runtime.plan import Entry, Plan, Repeat, Tensor
     from wgcc_runtime.tokens.tokens import Tokens
 
+# Finds the tensors that a field of the plan names.
+Ports = Callable[[str, Mapping[str, str]], Mapping[str, "Tensor"]]
 # A part of a buffer: the buffer's number, the first byte, and the number of bytes.
 Region = tuple[int, int, int]
 
@@ -92,6 +94,56 @@ def _check_gradients(
         last = (index, offset + size)
 
 
+# How many numbers and counts the statistics of a value are; the last counts are the bins.
+NUMBERS, COUNTS, BINS = 4, 35, 32
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """A value to look at: itself in `tensors`, or its statistics, as numbers and counts.
+
+    `shape` is that of the value. `rows`: `rows` or `same`, if calls in parts can be joined.
+    """
+
+    tensors: tuple[Tensor, ...]
+    shape: tuple[int, ...]
+    rows: str
+
+    @property
+    def is_stats(self) -> bool:
+        return len(self.tensors) > 1
+
+
+def read_captures(entry: str, spec: Mapping[str, Any], ports: Ports) -> dict[str, Capture]:
+    captures = {}
+    for name, record in spec.items():
+        keys = {part: record[part] for part in ("tensor", "numbers", "counts") if part in record}
+        tensors = tuple(ports(f"entries.{entry}.captures.{name}", keys).values())
+        shape = tuple(record.get("shape", tensors[0].shape))
+        captures[name] = Capture(tensors, shape, record.get("rows", ""))
+    return captures
+
+
+def check_captures(entry: Entry, refuse: Callable[[str, str], NoReturn]) -> None:
+    for name, capture in entry.captures.items():
+        field, first = f"entries.{entry.name}.captures.{name}", capture.tensors[0]
+        if capture.is_stats:
+            forms = [(tensor.dtype, tensor.shape) for tensor in capture.tensors]
+            if forms != [("f32", (NUMBERS,)), ("u32", (COUNTS,))]:
+                refuse(field, "names tensors that hold no statistics")
+        elif first.role not in ("output", "param", "state"):
+            refuse(field, f"names `{first.name}`, whose role is {first.role}")
+        if any(tensor.role != "output" for tensor in capture.tensors[1:]):
+            refuse(field, "names statistics that are no output")
+        if capture.rows == "rows" and not _has_rows(entry, capture):
+            refuse(f"{field}.rows", f"is rows, but the value is {first}")
+
+
+def _has_rows(entry: Entry, capture: Capture) -> bool:
+    rows = entry.rows
+    return bool(rows and rows.outputs and capture.shape and capture.shape[0] % rows.count == 0)
+
+
 @dataclass(frozen=True, slots=True)
 class TokenRecord:
     """The file with a model's tokens; `size` is the highest id plus one.
@@ -103,6 +155,30 @@ class TokenRecord:
     size: int
     sha256: str
     open: Callable[[], Tokens] | None = None
+
+
+# Linear memory of WebAssembly grows in pages of this many bytes.
+PAGE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """The WebAssembly form of the entries: where each buffer starts in its linear memory.
+
+    After `bytes` of buffers each thread has `scratch` bytes of its own. `memory_flag` is the byte
+    of the file that makes the memory one that threads share.
+    """
+
+    file: str
+    sha256: str
+    memory_flag: int
+    buffers: Mapping[str, int]
+    bytes: int
+    scratch: int
+
+    def memory_bytes(self, threads: int) -> int:
+        """The linear memory that this many threads need, in whole pages."""
+        return -(-(self.bytes + threads * self.scratch) // PAGE) * PAGE
 
 
 def characters(model: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from wgcc_runtime.arrays import Array, as_array
 from wgcc_runtime.batches import check_names, check_rows
+from wgcc_runtime.captured import JoinedCaptures
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan import Entry, Rows
 
@@ -106,13 +107,19 @@ class _Parts:
     def outputs(self) -> Outputs:
         size = self._rows.count
         starts = range(0, self._count - self._count % size, size)
-        parts = [self._call(np.arange(start, start + size)) for start in starts]
+        joined = JoinedCaptures(self._model, self._entry)
+        parts = []
+        for start in starts:
+            parts.append(self._call(np.arange(start, start + size)))
+            joined.add()
         sums = [self._sums(part) for part in parts]
         left = self._count % size
         if left:
             last = self._call(self._row_numbers(left))
+            joined.add()
             parts.append(last)
             sums.append(self._of_some(last, left))
+        joined.finish(self._count)
         return {name: self._together(name, parts, sums) for name in self._entry.outputs}
 
     def _call(self, rows: Array) -> Outputs:

@@ -23,7 +23,7 @@ from wgcc_runtime.plan import (
     Tensor,
     Twin,
 )
-from wgcc_runtime.plan_parts import check_exchange, limits_of, times_run
+from wgcc_runtime.plan_parts import check_captures, check_exchange, limits_of, times_run
 from wgcc_runtime.tables import table
 
 MAX_DISPATCHES = 10_000
@@ -173,6 +173,7 @@ def _check_entry(plan: Plan, entry: Entry, limits: Mapping[str, int]) -> None:
     if entry.rows:
         _check_rows(entry, entry.rows, f"{field}.rows")
     check_exchange(plan, entry, _refuse)
+    check_captures(entry, _refuse)
 
 
 def _check_rows(entry: Entry, rows: Rows, field: str) -> None:
@@ -240,7 +241,11 @@ def _check_port_places(plan: Plan, entry: Entry) -> None:
     flag = [guard.flag for guard in (entry.guard, entry.range_guard) if guard]
     _check_disjoint([*lasting, *entry.inputs.values(), *flag])
     others = [tensor for tensor in lasting if tensor.name not in written]
-    _check_disjoint([*others, *entry.inputs.values(), *entry.outputs.values(), *flag])
+    shown = [
+        t for capture in entry.captures.values() for t in capture.tensors if t.role == "output"
+    ]
+    ports = *entry.inputs.values(), *entry.outputs.values(), *shown
+    _check_disjoint([*others, *ports, *flag])
 
 
 def _check_guard(plan: Plan, guard: EntryGuard, field: str, limits: Mapping[str, int]) -> None:

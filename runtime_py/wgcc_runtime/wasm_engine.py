@@ -40,7 +40,7 @@ from wgcc_runtime.interrupts import (
     keep_objects,
     watch,
 )
-from wgcc_runtime.plan import PAGE
+from wgcc_runtime.plan_parts import PAGE
 
 # How many compiled modules a process keeps, so that loading a bundle again is fast.
 KEPT_MODULES = 16

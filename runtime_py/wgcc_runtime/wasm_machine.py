@@ -19,8 +19,8 @@ import numpy as np
 from wgcc_runtime.arrays import Array, as_bytes
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.interrupts import has_insisted
-from wgcc_runtime.plan import PAGE, Entry, Plan, Tensor, Twin
-from wgcc_runtime.plan_parts import times_run
+from wgcc_runtime.plan import Entry, Plan, Tensor, Twin
+from wgcc_runtime.plan_parts import PAGE, times_run
 from wgcc_runtime.wasm_engine import SHARED, Team, wasm_errors
 
 # The bytes that a twin can address.

@@ -207,3 +207,9 @@ def test_output_into_a_closed_pipe(model: str) -> None:
     command = f"{sys.executable} -m wgcc show {model} --stage plan | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, env=ENVIRONMENT)
     assert (done.stdout, done.stderr) == ("{\n", "")
+
+
+def test_an_entry_without_the_optimizer_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    model = str(ROOT / "examples" / "gqa_decode" / "model.wg")
+    code, text, _ = run(capsys, "show", model, "--entry", "decode")
+    assert code == 0 and "decode" in text

@@ -15,7 +15,7 @@ Rows = Sequence[Sequence[str]]
 
 # Lowest first. A part may import parts of lower rows, and earlier parts of the first row.
 ROWS = (
-    ("lazy_numpy", "spelling", "errors", "files"),
+    ("small_arrays", "lazy_numpy", "spelling", "errors", "files"),
     ("tokens",),
     ("syntax", "ir", "kernel"),
     ("ops",),
@@ -26,12 +26,14 @@ ROWS = (
     ("backends",),
     ("bundle",),
     ("access",),
+    ("isa",),
     ("compiler", "importing", "exporting"),
     ("from_onnx", "to_onnx", "to_torch"),
     ("compile_error", "live_settings"),
     ("in_memory",),
     ("sklearn",),
     ("language_service",),
+    ("workbench",),
     ("cli",),
 )
 # The same inside wgcc/schedule, in the order of its flow.
@@ -78,7 +80,7 @@ INSIDE = {
 # Who names a back end: the compiler, what is written to bundles, and commands that show it.
 NAMES_BACKENDS = {
     "wgsl": r"wgcc/(bundle/kernels|cli/commands/show/kernel_facts)\.py",
-    "cuda": r"never",
+    "cuda": r"wgcc/isa/nvidia/compile\.py",
     "wasm": r"wgcc/(bundle/plan|cli/commands/show/subject|compiler)\.py",
 }
 # Third-party packages of the compiler, and the only places that may import them.
@@ -90,7 +92,8 @@ ONLY_IN = {
     "pygls": r"wgcc/cli/commands/lsp/\w+\.py",
     "lsprotocol": r"wgcc/cli/commands/lsp/\w+\.py",
     "numpy": r"wgcc/lazy_numpy\.py",
-    "wgpu": r"never",
+    # A process of its own, which other modules do not import.
+    "wgpu": r"wgcc/isa/spirv/naga\.py",
     "wasmtime": r"never",
 }
 AT_MOST_ONE_FILE = ("lark", "jinja2")

@@ -25,6 +25,8 @@ const TYPES = {
   '.js': 'text/javascript',
   '.css': 'text/css',
   '.json': 'application/json',
+  '.mjs': 'text/javascript',
+  '.wasm': 'application/wasm',
 };
 
 export const launch = (options = {}) =>

@@ -97,20 +97,32 @@ def safetensors_content(tensors: Mapping[str, tuple[str, Array]]) -> Content:
     header = words_header({name: (dtype, a.shape) for name, (dtype, a) in tensors.items()})
     is_large = sum(array.nbytes for _, array in tensors.values()) > LARGE_BYTES
     metadata = _checksum(tensors) if is_large else {}
-    content = _tensor_file(header, [array for _, array in tensors.values()], metadata)
+    content = _tensor_file(header, _buffers(array for _, array in tensors.values()), metadata)
     return content if is_large else bytes(content)
 
 
+def words_content(tensors: Mapping[str, tuple[str, Sequence[int], bytes]]) -> bytes:
+    """The same file of tensors whose elements are bytes already, without numpy."""
+    tensors = dict(sorted(tensors.items(), key=lambda item: -DTYPE_TABLE[item[1][0]].bytes))
+    header = words_header({name: (dtype, shape) for name, (dtype, shape, _) in tensors.items()})
+    return bytes(_tensor_file(header, (words for *_, words in tensors.values()), {}))
+
+
 def _tensor_file(
-    header: Mapping[str, Any], arrays: Iterable[Array], metadata: Mapping[str, str]
+    header: Mapping[str, Any],
+    buffers: Iterable[bytes | memoryview],
+    metadata: Mapping[str, str],
 ) -> Pieces:
-    """A JSON header of whole words, then the arrays."""
+    """A JSON header of whole words, then the elements."""
     first = {"__metadata__": metadata} if metadata else {}
     text = json.dumps({**first, **header}, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
+    return Pieces([struct.pack("<Q", len(text)) + text, *buffers])
+
+
+def _buffers(arrays: Iterable[Array]) -> Iterable[memoryview]:
     plain = (np.ascontiguousarray(array) for array in arrays)
-    parts = (array.reshape(-1).view(np.uint8).data for array in plain)
-    return Pieces([struct.pack("<Q", len(text)) + text, *parts])
+    return (array.reshape(-1).view(np.uint8).data for array in plain)
 
 
 def _checksum(tensors: Mapping[str, tuple[str, Array]]) -> dict[str, str]:
@@ -175,7 +187,7 @@ def data_bytes(
     header = _header(
         {name: (_STORED[a.dtype.name], a.itemsize, a.shape) for name, a in tensors.items()}
     )
-    return bytes(_tensor_file(header, tensors.values(), metadata))
+    return bytes(_tensor_file(header, _buffers(tensors.values()), metadata))
 
 
 def title_of(files: Mapping[str, bytes]) -> str | None:

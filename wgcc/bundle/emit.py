@@ -10,16 +10,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from wgcc.bundle.content import DATA, Content, Pieces, digest_of, safetensors_content
+from wgcc.bundle.content import (
+    DATA,
+    LARGE_BYTES,
+    Content,
+    Pieces,
+    digest_of,
+    safetensors_content,
+    words_content,
+)
 from wgcc.bundle.owned import WEIGHTS
 from wgcc.bundle.plan import TOKENIZER, TWIN, Plan, Planned, plan_text
-from wgcc.bundle.selftest import make_selftest
+from wgcc.bundle.selftest import SEED, make_selftest
 from wgcc.bundle.web import web_files
 from wgcc.errors import WgError
+from wgcc.evaluate import from_words
 from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.ir.places import is_optimizer_state
 from wgcc.ir.program import Program, Tensor
-from wgcc.lazy_numpy import Array, np
+from wgcc.lazy_numpy import Array, has_numpy
 from wgcc.spelling import did_you_mean
 from wgcc.tokens.token_file import TokenFile
 
@@ -36,12 +45,19 @@ def bundle_files(
     text: str,
     given: Mapping[str, Array] | None = None,
     data: bytes | None = None,
+    drawn: bool = False,
 ) -> dict[str, Content]:
     """Every file of the bundle, in a fixed order. `given` replaces initial values, by name.
 
-    `data` is the content of data.safetensors, if the bundle gets one.
+    `data` is the content of data.safetensors, if the bundle gets one. `drawn`: no values are
+    stored and there is no self-test, as always where numpy is missing.
     """
-    plan, weights = complete_plan(planned, program, given)
+    is_drawn = not given and (drawn or not has_numpy())
+    plan, weights = (
+        (_drawn_plan(planned, program), None)
+        if is_drawn
+        else complete_plan(planned, program, given)
+    )
     large = {WEIGHTS: weights} if isinstance(weights, Pieces) else {}
     inside = None if isinstance(weights, Pieces) else weights
     others = _files_beside_plan(planned, inside)
@@ -56,10 +72,15 @@ def bundle_files(
 
 def runtime_files(planned: Planned, program: Program) -> dict[str, bytes]:
     """The files that a runtime needs, without a self-test; initial values are drawn by seed."""
-    plan = {**planned.plan, "weights": {"seed": program.seed}, "selftest": {"entries": {}}}
-    text = json.dumps(plan, ensure_ascii=False).encode("utf-8")
+    text = json.dumps(_drawn_plan(planned, program), ensure_ascii=False).encode("utf-8")
     others = {**_files_beside_plan(planned, None), **_token_files(program)}
     return {"plan.json": text, **_kernel_files(planned), **others}
+
+
+def _drawn_plan(planned: Planned, program: Program) -> Plan:
+    """The plan of a bundle whose runtime draws all initial values by seed."""
+    selftest = {"seed": SEED, "entries": {}}
+    return {**planned.plan, "weights": {"seed": program.seed}, "selftest": selftest}
 
 
 def _kernel_files(planned: Planned) -> dict[str, bytes]:
@@ -143,12 +164,15 @@ def _weights_content(program: Program, values: Mapping[str, Array]) -> Content:
 
 
 def _constants_bytes(planned: Planned) -> bytes:
-    tensors = {}
-    for name, constant in planned.constants.items():
-        dtype = constant.value.dtype
-        array = np.frombuffer(constant.words, DTYPE_TABLE[dtype].memory)
-        tensors[name] = (dtype, array.reshape(constant.value.shape))
-    return bytes(safetensors_content(tensors))
+    if sum(len(constant.words) for constant in planned.constants.values()) > LARGE_BYTES:
+        arrays = {name: (c.value.dtype, from_words(c)) for name, c in planned.constants.items()}
+        return bytes(safetensors_content(arrays))
+    return words_content(
+        {
+            name: (constant.value.dtype, constant.value.shape, constant.words)
+            for name, constant in planned.constants.items()
+        }
+    )
 
 
 Facts = dict[str, Any]

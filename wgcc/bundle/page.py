@@ -188,6 +188,24 @@ def served_files(plan: Plan, files: Files) -> dict[str, str]:
     return {"served.html": _INLINE.sub(link, _with_title(html, plan, files)), **linked_files}
 
 
+def framed_files() -> dict[str, str]:
+    """The same page for the bundle that the page around its frame holds, and the runtime."""
+    folder = data_dir("runtime_js") / "page"
+    html = folder / "index.html"
+    modules = page_modules()
+    modules["page/bundle.js"] = _text(data_dir("runtime_js") / "workbench" / "framed_bundle.js")
+    files = _kept_files(modules, "page/app.js")
+
+    def link(match: re.Match[str]) -> str:
+        if match[1].endswith(".css"):
+            files["wgcc/page.css"] = _style(html, match[1])
+            return '<link rel="stylesheet" href="wgcc/page.css">'
+        return f'<script type="module" src="{PAGE}"></script>'
+
+    page = _INLINE.sub(link, _text(html).replace("__MODEL__", ""))
+    return {**files, "run.html": page}
+
+
 def _served_values(plan: Plan, files: Files) -> dict[str, str]:
     """The values that fill the places of served_bundle.js."""
     data = [f"{json.dumps(DATA)}:await bytesOf('{DATA}')"] if DATA in files else []

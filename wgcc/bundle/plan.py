@@ -13,16 +13,22 @@ from math import prod
 from typing import Any
 
 from wgcc.backends.wasm.twin import Twin
+from wgcc.bundle.entry_records import (
+    capture_records,
+    exchange_record,
+    output_types,
+    own_outputs,
+    rows_record,
+)
 from wgcc.bundle.kernels import KernelFile, kernel_files
-from wgcc.ir.graph import FLOATS, Constant, Graph, RangeCheck, RangeGuard, Rows, TensorType
-from wgcc.ir.places import STEP, is_own_state, optimizer_state
+from wgcc.ir.graph import Constant, Graph, RangeCheck, RangeGuard, TensorType
+from wgcc.ir.places import STEP, optimizer_state
 from wgcc.ir.program import Init, Ports, Program, Tensor, port_keys
 from wgcc.schedule.kernel import (
     GPU,
     WORD,
     Dispatch,
     EntrySchedule,
-    Exchange,
     Place,
     Schedule,
 )
@@ -174,9 +180,9 @@ def _tensors(
             record = _tensor(value.type, place, "input", buffers)
             any_float = {"any_float": True} if value.name in graph.entry.any_floats else {}
             records[keys.inputs[value.name]] = {**record, **any_float}
-        for output, value in graph.outputs.items():
+        for output, type_ in output_types(graph).items():
             place = entry.outputs[output]
-            records[keys.outputs[output]] = _tensor(value.type, place, "output", buffers)
+            records[keys.outputs[output]] = _tensor(type_, place, "output", buffers)
         if entry.guard:
             records[keys.flag] = _tensor(FLAG_TYPE, FLAG, "output", buffers)
         if entry.range_flag:
@@ -218,7 +224,8 @@ def _entry(
     guard = {"flag": ports.flag, "dispatches": dispatches(entry.guard)} if entry.guard else {}
     return {
         "inputs": dict(ports.inputs),
-        "outputs": dict(ports.outputs),
+        "outputs": {name: ports.outputs[name] for name in own_outputs(graph)},
+        **_some("captures", capture_records(graph, ports)),
         "ranges": {name: _range(*allowed) for name, allowed in graph.entry.ranges.items()},
         "dispatches": dispatches(entry.dispatches),
         **_some("repeats", loops),
@@ -226,44 +233,14 @@ def _entry(
         "training": entry.trains,
         **_some("guard", guard),
         **_some("range_guard", _range_guard(ports.range_flag, graph.entry.range_guard)),
-        **_some("rows", _rows(graph.entry.rows[0]) if graph.entry.rows else {}),
-        **_some("exchange", _exchange(graph, entry.exchange, buffers) if entry.exchange else {}),
+        **_some("rows", rows_record(graph.entry.rows[0]) if graph.entry.rows else {}),
+        **_some("exchange", exchange_record(graph, entry.exchange, buffers)),
     }
 
 
 def _some(key: str, value: Any) -> Plan:
     """A field that is left out where there is nothing to say."""
     return {key: value} if value else {}
-
-
-def _rows(rows: Rows) -> Plan:
-    return {
-        "count": rows.count,
-        "inputs": list(rows.inputs),
-        **_some("dim", rows.dim),
-        **({"why": rows.why} if rows.why else {"outputs": dict(rows.outputs)}),
-    }
-
-
-def _exchange(graph: Graph, shared: Exchange, buffers: Mapping[str, int]) -> Plan:
-    """The record of what machines that train one model exchange in each step.
-
-    Gradients are averaged before a dispatch; outputs and state after the call.
-    """
-    if shared.why:
-        return {"why": shared.why}
-    written = [value.name for value in graph.state if value.name in graph.writes]
-    # Floats that the program itself keeps, such as running means of a batch norm.
-    averaged = [n for n in written if is_own_state(n) and graph.writes[n].dtype in FLOATS]
-    return {
-        "dispatch": shared.dispatch,
-        "gradients": [
-            {"buffer": buffers[p.buffer], "offset": p.offset * WORD, "size": p.count * WORD}
-            for p in shared.gradients
-        ],
-        "outputs": [n for n, v in graph.outputs.items() if v.dtype in FLOATS and v.type.size == 1],
-        "state": sorted(averaged),
-    }
 
 
 def _range_guard(flag: str, guard: RangeGuard | None) -> Plan:
@@ -327,7 +304,7 @@ def _optimizers(program: Program) -> Plan:
     optimizers: Plan = {}
     for name in program.state:
         state = optimizer_state(name)
-        if state is not None and state.what == STEP:
+        if state and state.what == STEP and state.optimizer in program.optimizers:
             entries = [e for e, graph in program.entries.items() if name in graph.writes]
             kind = program.optimizers[state.optimizer]
             optimizers[state.optimizer] = {"kind": kind, "step": name, "entry": entries}

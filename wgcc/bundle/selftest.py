@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from wgcc.evaluate import OutOfRangeError, Precision, Session, effort
+from wgcc.ir.captures import is_capture
 from wgcc.ir.dtypes import F16, INTEGER_RANGES, LARGEST_FLOAT
 from wgcc.ir.graph import FLOATS, Graph, Value
 from wgcc.ir.places import AVERAGE, CALLS, STEP, is_random_state, optimizer_state
@@ -132,7 +133,11 @@ def _test_entry(
             for v in graph.inputs
         }
         results = session.call(graph.name, inputs)
-        usable = {n: array for n, array in results.items() if _is_usable(array, program.precision)}
+        usable = {
+            name: array
+            for name, array in results.items()
+            if not is_capture(name) and _is_usable(array, program.precision)
+        }
         outputs.append({name: _facts(array) for name, array in usable.items()})
     test = {
         "inputs": specs,

@@ -27,11 +27,18 @@ def compile_again(
 ) -> tuple[Compiled, dict[str, Any]]:
     """The model of a bundle from its source, and its plan, which must be that of the bundle."""
     from wgcc.bundle.edited import as_built, check_same_model
+    from wgcc.bundle.entry_records import captured_patterns
     from wgcc.compiler import compile_file
 
     name, entries = plan["model"]["name"], list(plan["entries"])
     compiled = compile_file(
-        path, sizes=dict(sizes), model=name, entries=entries, twin=False, seed=seed
+        path,
+        sizes=dict(sizes),
+        model=name,
+        entries=entries,
+        twin=False,
+        seed=seed,
+        capture=captured_patterns(plan),
     )
     made: dict[str, Any] = json.loads(json.dumps(compiled.planned.plan))
     check_same_model(as_built(plan), made)

@@ -66,6 +66,11 @@ def programs_in(paths: Iterable[Path]) -> Iterator[Path]:
         yield from inside
 
 
+def _globs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[str]:
+    """`("blocks.*.x,norm", "d.*")` → `["blocks.*.x", "norm", "d.*"]`"""
+    return [glob.strip() for value in values for glob in value.split(",")]
+
+
 def several(*options: Option) -> Option:
     """One decorator that adds these options, in this order."""
 
@@ -106,6 +111,23 @@ limits_option: Option = click.option(
     type=click.Choice(["raised", "default"]),
     default="raised",
     help="default: refuse a tensor above 128 MiB, which not every device allows.",
+)
+capture_options = several(
+    click.option(
+        "--capture",
+        metavar="NAMES",
+        multiple=True,
+        callback=_globs,
+        help="Store these values beside the outputs: names or globs, such as "
+        '"blocks.*.attn.weights,d.tok.w" (may be repeated).',
+    ),
+    click.option(
+        "--capture-stats",
+        metavar="NAMES",
+        multiple=True,
+        callback=_globs,
+        help="Store statistics of these values: mean, deviation, extremes, a histogram.",
+    ),
 )
 json_option: Option = click.option(
     "--json", "as_json", is_flag=True, help="Print results as JSON on stdout."

@@ -23,6 +23,7 @@ from math import prod
 from typing import Any, TypeVar
 
 from wgcc.errors import Span
+from wgcc.ir.captures import Capture
 from wgcc.ir.dtypes import DTYPES as DTYPES
 from wgcc.ir.dtypes import FLOATS as FLOATS
 from wgcc.ir.dtypes import INTEGERS as INTEGERS
@@ -152,6 +153,9 @@ class EntryFacts:
       are all stored before an update uses one, if something does
     - `rows`: what may be its rows; after `mark_rows`, at most one of them
     - `choices`: known of graphs that are only traced to compare them
+    - `named`: results of layers by the layer's path, and what the source captures, which `captured`
+      names; known until `add_captures`, also of bodies
+    - `captures`: what runtimes show beside the outputs, by name; see `ir/captures.py`
     """
 
     ranges: Mapping[str, tuple[int, int, int | None]] = field(default_factory=dict)
@@ -161,6 +165,9 @@ class EntryFacts:
     inseparable: str = ""
     rows: tuple[Rows, ...] = ()
     choices: tuple[Choice, ...] = ()
+    named: Mapping[str, Value] = field(default_factory=dict)
+    captured: frozenset[str] = frozenset()
+    captures: Mapping[str, Capture] = field(default_factory=dict)
 
 
 def once_per_graph(compute: Callable[[Graph], T]) -> Callable[[Graph], T]:

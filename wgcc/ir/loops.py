@@ -80,7 +80,7 @@ class Loop:
         return tuple(pair for pair in self._read() if pair[0].type != pair[1].type)
 
     @property
-    def captured(self) -> tuple[tuple[Value, Value], ...]:
+    def invariants(self) -> tuple[tuple[Value, Value], ...]:
         """Each value that all rounds read, with its name in the body."""
         return tuple(pair for pair in self._read() if pair[0].type == pair[1].type)
 
@@ -143,7 +143,7 @@ def with_rounds(graph: Graph) -> Graph:
     inputs: list[Value] = list(graph.inputs)
     for node in graph.nodes:
         if loop := loop_of(node):
-            names = {inner.name: outer for outer, inner in loop.captured}
+            names = {inner.name: outer for outer, inner in loop.invariants}
             round_ = with_rounds(rename(loop.body, names))
             nodes += round_.nodes
             inputs += [v for v in (*round_.inputs, *round_.state) if v not in names.values()]

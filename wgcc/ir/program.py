@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wgcc.errors import Span
+from wgcc.ir.captures import Wanted
 from wgcc.ir.graph import Graph, TensorType
 from wgcc.ir.places import Place
 from wgcc.tokens.token_file import TokenFile
@@ -54,7 +55,8 @@ class Program:
     `precision` is the dtype that large intermediate values are stored in: `f32`, or `f16` for half
     the memory. `doc` maps entry names to their `///` text; `optimizers` maps names of optimizers
     that are used to their kinds; `averaged` maps entries that read moving averages of parameters to
-    the optimizer that keeps them; `places` are those of parameters and state, after `lay_out`.
+    the optimizer that keeps them; `places` are those of parameters and state, after `lay_out`;
+    `capture` are the patterns of what to store beside outputs.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Program:
     vocab: str | TokenFile = ""
     averaged: Mapping[str, str] = field(default_factory=dict)
     places: Mapping[str, Place] = field(default_factory=dict)
+    capture: tuple[Wanted, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,8 @@ def port_keys(program: Program) -> dict[str, Ports]:
     taken = {*program.params, *program.state}
 
     def key(entry: str, name: str, side: str) -> str:
-        plain = f"{entry}/{name}"
+        # A capture is `ENTRY/capture/NAME`.
+        plain = f"{entry}/{name.replace(':', '/')}"
         free_key = f"{plain}.{side}" if plain in taken else plain
         taken.add(free_key)
         return free_key

@@ -60,6 +60,13 @@ def ordinary_attention(b: Builder, node: Node) -> Sequence[Value]:
     return [_product(p, v).value, rows.value]
 
 
+def attention_weights(b: Builder, node: Node) -> Value:
+    """How much each row of q attends to each key, [batch, heads, rows, keys], for captures."""
+    q, k = (Term(b, value) for value in node.inputs[:2])
+    score = _product(q, _transpose(_for_each_head(k, q.shape[1]))) * node.attrs["scale"]
+    return _probabilities(b, node, score, node.inputs[3:]).value
+
+
 def ordinary_grad_q(b: Builder, node: Node) -> Sequence[Value]:
     # dq = ds k scale
     terms = _scores(b, node)

@@ -17,6 +17,9 @@ remat_barrier(x, after): x, for values that are recomputed after `after` has bee
 CSE does not merge them with the values that were computed from x before, so those need not stay in
 memory.
 
+watch(x; of, stats) -> x, whose gradient is captured, as `of` or as its statistics: autograd makes
+it `watched`, and `settle_captures` removes both.
+
 Functions that state their own gradient; autograd replaces both ops.
 
 - cotangent(y) -> the gradient that arrives at a result y, of its type: an unknown, until autograd
@@ -127,6 +130,30 @@ def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value |
     return [gs[0], None]
 
 
+WATCH, WATCHED = "watch", "watched"
+# The pass that removes them.
+SETTLED = "settle_captures"
+
+
+def infer_watch(x: TensorType, of: str, stats: bool) -> TensorType:
+    check_dtype(WATCH, x, FLOATS)
+    return x
+
+
+def reference_watch(x: Array, of: str, stats: bool) -> Array:
+    return x
+
+
+def grad_watch(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
+    # dx = g
+    return [g and b.apply(WATCHED, g, **node.attrs) for g in gs]
+
+
+def grad_watched(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
+    # dx = g
+    return list(gs)
+
+
 CUSTOM, COTANGENT = "custom_grad", "cotangent"
 
 
@@ -207,6 +234,8 @@ OPS = (
         grad,
         [Sample([(65,), (3,)]), Sample([(3, 5), ()]), Sample([(), (2, 2)])],
     ),
+    Op(WATCH, infer_watch, reference_watch, Marker(SETTLED), grad_watch, identity=True),
+    Op(WATCHED, infer_watch, reference_watch, Marker(SETTLED), grad_watched, identity=True),
     Op(COTANGENT, infer_cotangent, reference_cotangent, Marker("autograd"), stops_gradient=True),
     Op(CUSTOM, infer_custom, reference_custom, Marker("autograd"), grad_custom),
 )

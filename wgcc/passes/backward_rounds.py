@@ -120,7 +120,7 @@ class BackwardRounds:
         """Names in this body for all that comes from outside."""
         for name, whole in self.forward.stacks.items():
             self._names[name] = self.slice(whole, name)
-        for outer, inner in self.forward.loop.captured:
+        for outer, inner in self.forward.loop.invariants:
             self._names[inner.name] = Value(self.b.fresh(inner.name), inner.type)
             self.captured.append((outer, self._names[inner.name]))
         for constant in self.forward.loop.body.constants:

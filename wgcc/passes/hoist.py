@@ -88,14 +88,14 @@ class _Before:
         self.made = loop.body.producers
         self.movable: dict[str, bool] = {loop.index.name: True}
         self.movable.update((inner.name, True) for _, inner in loop.sliced)
-        self.movable.update((inner.name, False) for _, inner in loop.captured)
+        self.movable.update((inner.name, False) for _, inner in loop.invariants)
         self.heavy: set[str] = set()
         for node in loop.body.nodes:
             self._note(node)
         self._outside: dict[str, Lifted] = {}
         for outer, inner in loop.sliced:
             self._outside[inner.name] = Lifted(outer, stacked=True)
-        for outer, inner in loop.captured:
+        for outer, inner in loop.invariants:
             self._outside[inner.name] = Lifted(outer, stacked=False)
 
     def _note(self, node: Node) -> None:

@@ -21,6 +21,7 @@ from wgcc.ir.graph import FLOATS, INTEGERS, Builder, Graph, Node, TensorType, Va
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops import OPS
 from wgcc.ops.registry import Indirect, Pointwise, Reduce, Source, View
+from wgcc.small_arrays.element_types import NeedsNumpyError
 
 Number = float | int | bool
 NUMBERS = frozenset(("const", "not_finite"))
@@ -134,7 +135,10 @@ def _compute(
         for number, value, wanted in zip(numbers, node.inputs, shapes, strict=True)
     ]
     with np.errstate(all="ignore"):
-        output = OPS[node.op].reference(*arrays, **node.attrs)
+        try:
+            output = OPS[node.op].reference(*arrays, **node.attrs)
+        except NeedsNumpyError:
+            return None
         result: Number = as_held(output, TensorType(shape, node.output.dtype)).flat[0].item()
         if node.output.dtype in FLOATS:
             # As f32 stores it, which may be infinite.
@@ -160,7 +164,10 @@ def fold_tensors(graph: Graph) -> Graph:
     chosen = _affordable(_worth_folding(graph, fixed), fixed)
     if not chosen:
         return graph
-    computed = evaluate(_cone(chosen, fixed), {}).outputs
+    try:
+        computed = evaluate(_cone(chosen, fixed), {}).outputs
+    except NeedsNumpyError:
+        return graph
     constants = tuple(
         to_words(computed[name], value)
         for name, value in chosen.items()

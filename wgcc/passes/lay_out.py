@@ -179,7 +179,7 @@ def _product_operands(graph: Graph) -> set[str]:
     }
     for loop in (loop for node in graph.nodes if (loop := loop_of(node))):
         inside = _product_operands(loop.body)
-        pairs = (*loop.captured, *loop.sliced)
+        pairs = (*loop.invariants, *loop.sliced)
         names |= {outer.name for outer, inner in pairs if inner.name in inside}
     return names
 

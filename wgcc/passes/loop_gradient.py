@@ -46,7 +46,7 @@ def find_activity(
 
 
 def _varying(loop: Loop, wanted: Collection[str]) -> set[str]:
-    read = (*zip(loop.inits, loop.carries, strict=True), *loop.sliced, *loop.captured)
+    read = (*zip(loop.inits, loop.carries, strict=True), *loop.sliced, *loop.invariants)
     varying = {inner.name for outer, inner in read if outer.name in wanted and _is_float(inner)}
     while True:
         before = len(varying)
@@ -133,7 +133,7 @@ class _Gradients:
         after = self.b.inner()
         self._add_captured(after, backward, gradients, results)
         self._append(backward, after)
-        read = (*zip(loop.inits, loop.carries, strict=True), *loop.sliced, *loop.captured)
+        read = (*zip(loop.inits, loop.carries, strict=True), *loop.sliced, *loop.invariants)
         return [results.get((outer.name, inner.name)) for outer, inner in read]
 
     def _cotangent(self, value: Value) -> Value:
@@ -189,7 +189,7 @@ class _Gradients:
             backward.stack,
         )
         sums = SumRounds(after, outside, backward.add_up)
-        for outer, inner in self.loop.captured:
+        for outer, inner in self.loop.invariants:
             if (gradient := gradients.get(inner.name)) is not None:
                 results[outer.name, inner.name] = sums.total(gradient)
 

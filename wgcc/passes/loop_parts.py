@@ -56,7 +56,7 @@ def take_apart(node: Node) -> LoopParts:
         loop,
         [*zip(loop.inits, loop.carries, loop.next_carries, loop.finals, strict=True)],
         list(loop.sliced),
-        list(loop.captured),
+        list(loop.invariants),
         {
             name: (value, stack)
             for (name, value), stack in zip(loop.body.outputs.items(), loop.stacks, strict=True)

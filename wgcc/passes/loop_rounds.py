@@ -42,7 +42,7 @@ class AllRounds:
     _lifted: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        for outer, inner in self.forward.loop.captured:
+        for outer, inner in self.forward.loop.invariants:
             self._outside[inner.name] = Lifted(outer, stacked=False)
             self._invariant.add(inner.name)
         costs = dict.fromkeys(self._invariant, 0)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from math import isclose
 
 from wgcc.errors import Span
+from wgcc.ir.captures import is_capture
 from wgcc.ir.graph import FLOATS, INTEGERS, Graph, Node, Rows, Value
 from wgcc.ir.loops import bodies
 from wgcc.ir.program import Program
@@ -30,6 +31,8 @@ TraceAgain = Callable[[str, Rows, int], Graph | None]
 OTHERS = 2
 # The forms of totals, by their powers of the number of rows.
 TOTALS = {0: "sum", -1: "mean"}
+# The forms that a capture can have in calls in parts.
+ALONE = ("rows", "same")
 
 
 def mark_rows(program: Program, again: TraceAgain | None = None) -> Program:
@@ -111,9 +114,19 @@ def _compare(graph: Graph, rows: Rows, others: Sequence[Graph]) -> Rows:
         except Differs as difference:
             return replace(rows, why=f"their number plays a part{_place(difference.at)}")
         last, judged = judged, _check(turned, rows)
-        if judged.why or (k and judged.outputs != last.outputs):
+        if judged.why or (k and _own(judged.outputs) != _own(last.outputs)):
             return replace(rows, why=judged.why or "the number of rows plays a part")
+        if k:
+            both = judged.outputs.items() & last.outputs.items()
+            judged = replace(
+                judged, outputs={n: f for n, f in judged.outputs.items() if (n, f) in both}
+            )
     return judged
+
+
+def _own(outputs: Mapping[str, str]) -> dict[str, str]:
+    """The forms of an entry's own outputs, without captures."""
+    return {name: form for name, form in outputs.items() if not is_capture(name)}
 
 
 def _check(family: Family, rows: Rows) -> Rows:
@@ -121,21 +134,26 @@ def _check(family: Family, rows: Rows) -> Rows:
     outputs = {}
     for name, value in family.graph.outputs.items():
         form = _form(family, value, kinds[value.name])
+        if is_capture(name) and form not in ALONE:
+            continue  # it is known after calls with exactly this number of rows
         why = _unclear(family, rows, name, value, kinds) if form == "sum" else ""
         if form is None or why:
             return replace(rows, why=why or _reason(family, name, value, kinds))
         outputs[name] = form
-    if not any(form != "same" for form in outputs.values()):
+    if not any(form != "same" for form in _own(outputs).values()):
         return replace(rows, why="no output depends on its rows")
     return replace(rows, outputs=outputs)
 
 
 def _single(graph: Graph, rows: Rows) -> Rows:
     """One row cannot mix with others."""
+    outputs = {}
     for name, value in graph.outputs.items():
-        if value.shape[:1] != (1,):
+        if value.shape[:1] == (1,):
+            outputs[name] = "rows"
+        elif not is_capture(name):
             return replace(rows, why=f"it takes one row, and `{name}` has none")
-    return replace(rows, outputs={name: "rows" for name in graph.outputs})
+    return replace(rows, outputs=outputs)
 
 
 def _without_totals(graph: Graph, rows: Rows) -> Rows:
@@ -143,7 +161,7 @@ def _without_totals(graph: Graph, rows: Rows) -> Rows:
     single = alone(graph, rows.count)
     kinds = kinds_of(single, rows.inputs)
     for name, value in graph.outputs.items():
-        if isinstance(kinds[value.name], Total):
+        if isinstance(kinds[value.name], Total) and not is_capture(name):
             text = f"`{name}` adds up rows whose number has no name"
             return replace(rows, why=f"{text}: declare it, `dim B = {rows.count}`")
     return _check(single, rows)

@@ -14,6 +14,7 @@ from wgcc.ir.verify import verify_program
 from wgcc.ops import OPS, infer_types
 from wgcc.ops.registry import Expand, Marker
 from wgcc.passes.autograd import autograd
+from wgcc.passes.captures import settle_captures
 from wgcc.passes.hoist import hoist, hoist_from_gradients
 from wgcc.passes.lay_out import lay_out
 from wgcc.passes.optimizer import optimizer
@@ -75,6 +76,7 @@ PASSES: tuple[tuple[str, str, ProgramPass], ...] = (
     ("hoisted", "hoist", each_entry(hoist)),
     ("grad", "autograd", each_entry(autograd)),
     ("opt", "optimizer", optimizer),
+    ("captured", "settle_captures", settle_captures),
     ("expanded", "expand", each_entry(expand)),
     # Loops that compute gradients have work to take out, too.
     ("simplified", "simplify", each_entry(lambda graph: simplify(hoist_from_gradients(graph)))),

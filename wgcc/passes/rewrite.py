@@ -153,7 +153,7 @@ def _narrow_loop(loop: Loop, live: Collection[str]) -> Node:
     )
     inputs = (
         *(v for v, c in zip(loop.inits, loop.carries, strict=True) if c.name in carried),
-        *(v for v, inner in (*loop.sliced, *loop.captured) if inner.name in read),
+        *(v for v, inner in (*loop.sliced, *loop.invariants) if inner.name in read),
     )
     attrs = {**loop.node.attrs, "body": body}
     return replace(loop.node, inputs=inputs, outputs=outputs, attrs=attrs)

@@ -199,7 +199,7 @@ class _Flow:
         self.kinds[loop.index.name] = _fixed_kind(loop.index)
         for x, inner in loop.sliced:
             self.kinds[inner.name] = _of_round(self.kinds[x.name], node)
-        for value, inner in loop.captured:
+        for value, inner in loop.invariants:
             self.kinds[inner.name] = self.kinds[value.name]
         carries = self._carries(loop)
         stacks = [_of_all_rounds(self.kinds[v.name], node) for v in loop.body.outputs.values()]

@@ -238,7 +238,7 @@ def _body_of(loop: Loop) -> Graph:
 
     A carry that stays what it is is not written.
     """
-    body = rename(loop.body, {inner.name: outer for outer, inner in loop.captured})
+    body = rename(loop.body, {inner.name: outer for outer, inner in loop.invariants})
     inputs = tuple({value.name: value for value in body.inputs}.values())
     writes = {name: value for name, value in body.writes.items() if value.name != name}
     return replace(body, inputs=inputs, writes=writes)

@@ -46,6 +46,7 @@ from wgcc.schedule.kernels.recurrences import (
     state_scan_code,
 )
 from wgcc.schedule.kernels.repeated import Repeated
+from wgcc.schedule.kernels.stats import stats_code
 from wgcc.schedule.kernels.update import counter_code, update_code
 from wgcc.schedule.kernels.window_update import window_update_code
 from wgcc.schedule.layout import Layout
@@ -73,6 +74,7 @@ WRITERS: dict[str, Writer] = {
     "state_grad_states": state_grad_states_code,
     "state_output": state_output_code,
     "state_scan": state_scan_code,
+    "stats": stats_code,
     "update": update_code,
     "window_update": window_update_code,
 }

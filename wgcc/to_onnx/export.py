@@ -126,7 +126,7 @@ def _body(loop: Loop, emitter: Emitter, names: dict[str, str], write: Write) -> 
     from onnx.helper import make_graph
 
     inner, inside = emitter.inner(), dict(names)
-    inside |= {value.name: names[outer.name] for outer, value in loop.captured}
+    inside |= {value.name: names[outer.name] for outer, value in loop.invariants}
     ports = (*loop.carries, loop.index, *(value for _, value in loop.sliced))
     inside |= {value.name: inner.fresh(value.name) for value in ports}
     write(loop.body, inner, inside)

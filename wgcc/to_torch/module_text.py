@@ -85,7 +85,7 @@ class ModuleText:
 
     def _write_loop(self, loop: Loop) -> None:
         """`for t in range(rounds)`, with a list for every result of a round."""
-        self.names |= {inner.name: self.names[outer.name] for outer, inner in loop.captured}
+        self.names |= {inner.name: self.names[outer.name] for outer, inner in loop.invariants}
         for inner, init in zip(loop.carries, loop.inits, strict=True):
             self.add(f"{self.name(inner)} = {self.names[init.name]}")
         lists = [free_name(f"{value.name}_list", self._taken) for value in loop.stacks]

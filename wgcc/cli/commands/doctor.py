@@ -38,6 +38,7 @@ def command(as_json: bool) -> None:
         "default": _default(),
         "adapters": adapters,
         "programs": {name: _program(names) for name, names in PROGRAMS.items()},
+        "isa": _gpu_compilers(),
     }
     if as_json:
         show_json(report)
@@ -97,6 +98,15 @@ def _below(limits: dict[str, Any], defaults: dict[str, int]) -> list[str]:
     ]
 
 
+def _gpu_compilers() -> dict[str, list[str]]:
+    """For `wgcc show --isa`: the ways to each card, and what is missing for them."""
+    from wgcc.isa.targets import TARGETS
+    from wgcc.isa.tools import missing
+
+    routes = ((name, route) for name, target in TARGETS.items() for route in target.routes)
+    return {f"{name} by {route}": missing(route) for name, route in routes}
+
+
 def _version(package: str) -> str | None:
     try:
         return importlib.metadata.version(package)
@@ -142,3 +152,6 @@ def _show(report: dict[str, Any]) -> None:
     show("")
     for name, program in report["programs"].items():
         show(f"{name:9} {program['version'] if program else 'not found'}")
+    show("\nwgcc show --isa")
+    for way, lacking in report["isa"].items():
+        show(f"  {way:14} {'needs ' + '; '.join(lacking) if lacking else 'ready'}")

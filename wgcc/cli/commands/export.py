@@ -107,7 +107,7 @@ def _program(bundle: Path, source: Path | None, sizes: Mapping[str, float]) -> P
     plan = stored_plan(bundle)
     path = source or bundle / plan["model"]["source"]
     compile_again(path, plan, sizes)
-    return read_program(path, sizes=dict(sizes), model=plan["model"]["name"])[1]
+    return read_program(path, sizes=dict(sizes), model=plan["model"]["name"], capture=None)[1]
 
 
 def _weights(bundle: Path, given: Path | None) -> Mapping[str, Any]:

@@ -79,6 +79,7 @@ def _write_candidates(
 ) -> None:
     """A bundle of the same model with all candidate kernels."""
     from wgcc.bundle.edited import read_files
+    from wgcc.bundle.entry_records import captured_patterns
     from wgcc.compiler import compile_file
 
     plan = stored_plan(bundle)
@@ -96,7 +97,13 @@ def _write_candidates(
     compile_again(path, plan, sizes)
     name, entries = plan["model"]["name"], list(plan["entries"])
     larger = compile_file(
-        path, sizes=sizes, model=name, entries=entries, twin=False, candidates=True
+        path,
+        sizes=sizes,
+        model=name,
+        entries=entries,
+        twin=False,
+        candidates=True,
+        capture=captured_patterns(plan),
     )
     larger.write(folder)
 

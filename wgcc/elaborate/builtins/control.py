@@ -1,8 +1,9 @@
 """Explicit gradients, order of loops, comparison in tests: `stop_grad grad reversed close`;
-whole layers as values, and lists that grow: `params lerp append`."""
+whole layers as values, and lists that grow: `params lerp append`; a look inside: `capture`."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from wgcc.elaborate.builtins import expect
@@ -22,6 +23,7 @@ from wgcc.elaborate.tracing.values import (
     ParamRef,
     RangeValue,
     Tensor,
+    Text,
     TupleValue,
     describe,
     difference,
@@ -31,6 +33,9 @@ from wgcc.elaborate.tracing.values import (
 )
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS
+
+# The last word of a capture's name, which the path of its layer precedes.
+CAPTURE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
 def stop_grad(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
@@ -153,6 +158,19 @@ def append(tracer: Tracer, args: BoundArgs, at: Span) -> ListValue:
     return ListValue((*items.value.items, item.value))
 
 
+def capture(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """x itself; runtimes show it under this name, after that of the layer."""
+    x, name = expect.tensor(tracer, args, "x"), args["name"]
+    if not isinstance(name, Text) or not CAPTURE_NAME.fullmatch(name.value):
+        shown = f'"{name.value}"' if isinstance(name, Text) else describe(name)
+        text = f"`capture` needs a name of letters, digits and _, but this is {shown}"
+        problem = tracer.report.error("WG0209", text, args.span("name"))
+        raise Stop(problem.help('write it in quotes: `capture(x, "scores")`'))
+    path = f"{tracer.prefix}.{name.value}" if tracer.prefix else name.value
+    tracer.trace.keep_name(x.value, path, captured=True)
+    return x
+
+
 FUNCTIONS = (
     BuiltinFunction("reversed", "sequence", backwards),
     BuiltinFunction("stop_grad", "x", stop_grad),
@@ -161,4 +179,5 @@ FUNCTIONS = (
     BuiltinFunction("params", "layer", params),
     BuiltinFunction("lerp", "start, end, weight", lerp),
     BuiltinFunction("append", "list, item", append),
+    BuiltinFunction("capture", "x, name", capture),
 )

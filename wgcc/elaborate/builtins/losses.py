@@ -324,7 +324,7 @@ class _Sources:
         loop = loop_of(node)
         if loop is None or value not in loop.stacks:
             return None
-        self._aliases |= {inner: outer for outer, inner in loop.captured}
+        self._aliases |= {inner: outer for outer, inner in loop.invariants}
         self._in_bodies |= {made: node for node in loop.body.nodes for made in node.outputs}
         return list(loop.body.outputs.values())[loop.stacks.index(value)]
 

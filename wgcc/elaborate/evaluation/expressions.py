@@ -348,7 +348,10 @@ def _call_layer(context: Context, layer: LayerValue, arguments: Arguments, at: S
     if isinstance(forward, Failed):
         raise Stop
     if isinstance(forward, FunctionValue):
-        return call_function(context, forward, arguments, at, name, layer)
+        result = call_function(context, forward, arguments, at, name, layer)
+        if isinstance(result, Tensor):
+            context.trace.keep_name(result.value, layer.path)
+        return result
     if forward is not None:
         text = f"`forward` of layer `{name}` is not a function"
         raise Stop(context.report.error("WG0216", text, at))

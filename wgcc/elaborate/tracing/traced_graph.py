@@ -11,7 +11,7 @@ from wgcc.elaborate.index_ranges.input_ranges import Lookup
 from wgcc.elaborate.tracing.dims import SAME, Dim, compare, sizes_of
 from wgcc.elaborate.tracing.values import ParamRef, StateRef, Tensor
 from wgcc.ir.graph import Builder, EntryFacts, Graph, Node, Rows, TensorType, Value
-from wgcc.ir.loops import bodies, loop_of
+from wgcc.ir.loops import bodies, fresh_name, loop_of
 from wgcc.ops import infer_types
 from wgcc.ops.markers import DIFFERENTIATING
 
@@ -38,6 +38,8 @@ class TracedGraph:
         self._current: dict[str, Tensor] = {}
         self._contents: set[Value] = set()
         self._names: dict[Value, str] = {}
+        self._results: dict[str, Value] = {}
+        self._captured: set[str] = set()
         self._producers: dict[Value, Node] = {}
 
     def input(
@@ -120,6 +122,15 @@ class TracedGraph:
             return
         self._names[value] = self.builder.fresh(name)
 
+    def keep_name(self, value: Value, name: str, captured: bool = False) -> None:
+        """Keep another name of a value: its layer's, or one that the source captures it under."""
+        if self.dry:
+            return
+        free = fresh_name(name, {*self._results})
+        self._results[free] = self.own(value)
+        if captured:
+            self._captured.add(free)
+
     def trains(self) -> bool:
         """Whether a parameter is updated from a gradient, by `minimize` or by explicit `grad`."""
         from_gradients: set[Value] = set()
@@ -144,7 +155,13 @@ class TracedGraph:
             Rows(dim.size, tuple(names), dim.name, decided_by=_decided_by(dim))
             for dim, names in self.rows
         )
-        facts = EntryFacts(any_floats=frozenset(self.any_floats), trains=self.trains(), rows=rows)
+        facts = EntryFacts(
+            any_floats=frozenset(self.any_floats),
+            trains=self.trains(),
+            rows=rows,
+            named={key: renamed.get(value, value) for key, value in self._results.items()},
+            captured=frozenset(self._captured),
+        )
         return Graph(
             name,
             tuple(self.inputs),
@@ -245,6 +262,11 @@ class TracedBody(TracedGraph):
         """Only what the body computes has a name of its own."""
         if value in self._made:
             super().name(value, name)
+
+    def keep_name(self, value: Value, name: str, captured: bool = False) -> None:
+        """A layer that returns what it was given makes nothing in this round."""
+        if captured or value in self._made:
+            super().keep_name(value, name, captured)
 
     def finish_round(
         self, after: Sequence[Value], outputs: Mapping[str, Value]

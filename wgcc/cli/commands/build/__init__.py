@@ -15,6 +15,7 @@ from wgcc.cli import shell_completion
 from wgcc.cli.data import DataOptions, data_options, say_reading
 from wgcc.cli.options import (
     all_errors_option,
+    capture_options,
     json_option,
     limits_option,
     memory_size,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     shell_complete=shell_completion.entries,
     help="Build only these entries: --entries train,predict.",
 )
+@capture_options
 @click.option(
     "--candidates",
     is_flag=True,
@@ -140,6 +142,7 @@ def _build(
     from wgcc.bundle.plan import TWIN
     from wgcc.cli.commands.build.summary import facts, summary
     from wgcc.compiler import compile_file
+    from wgcc.ir.captures import patterns_of
 
     started = time.perf_counter()
     compiled = compile_file(
@@ -153,6 +156,7 @@ def _build(
         twin=not options["no_twin"],
         limits=options["limits"],
         strict_dims=options["strict_dims"],
+        capture=patterns_of(options["capture"], options["capture_stats"]),
     )
     weights, stored = _weights(options["weights"], compiled)
     data = data_file(compiled, options, stored.get("preparation"), as_json)

@@ -11,6 +11,7 @@ from wgcc.backends import printing_backends
 from wgcc.cli import shell_completion
 from wgcc.cli.options import json_option, model_options, strict_dims_option
 from wgcc.cli.printing import show, show_json
+from wgcc.isa.targets import TARGETS
 
 if TYPE_CHECKING:
     from wgcc.cli.commands.show.subject import Subject
@@ -37,10 +38,10 @@ STAGES = ("ast", *IR_STAGES, *STEP_STAGES, "fused", "plan")
     "--stage",
     type=click.Choice(STAGES),
     help="Print the model after this stage: syntax tree, traced graphs, work taken out of loops, "
-    "gradients added, optimizer added, composite ops expanded, simplified; parameters placed, and "
-    "the steps that prepare graphs for kernels, up to `prepared`; groups of ops, and "
-    "the steps that order and place them, up to `slots`; fused kernels with the reasons for them, "
-    "plan.json.",
+    "gradients added, optimizer added, captures added, composite ops expanded, simplified; "
+    "parameters placed, and the steps that prepare graphs for kernels, up to `prepared`; "
+    "groups of ops, and the steps that order and place them, up to `slots`; fused kernels with the "
+    "reasons for them, plan.json.",
 )
 @click.option(
     "--as",
@@ -66,6 +67,14 @@ STAGES = ("ast", *IR_STAGES, *STEP_STAGES, "fused", "plan")
     help="Print these figures of all kernels as a table: what they do to memory and caches, and "
     "the least time they can take on five GPUs, by a model that needs none.",
 )
+@click.option(
+    "--isa",
+    "target",
+    type=click.Choice(TARGETS),
+    help="Compile kernels for a Radeon (rdna2, rdna3) or a GeForce (sm_89) that need not be there: "
+    "registers, spills, instructions of the hot loop and what they are for. With --kernel, the "
+    "listing. `wgcc doctor` says what that needs.",
+)
 @click.option("--explain", is_flag=True, help="With --kernels: say what each column means.")
 @click.option("--memory", is_flag=True, help="Print what GPU memory holds, and when.")
 @click.option(
@@ -89,6 +98,7 @@ def command(
     kernel: str | None,
     wat: bool,
     kernels: bool,
+    target: str | None,
     explain: bool,
     memory: bool,
     graph: str | None,
@@ -106,30 +116,36 @@ def command(
     from wgcc.cli.commands.show.subject import open_subject
 
     _check_options(kernel, wat, kernels, explain, memory, graph, as_json)
+    if target is not None and any((kernels, memory, wat, graph, stage, language)):
+        raise click.UsageError("--isa goes with --kernel, --entry and --json alone.")
     _check_language(stage, kernel, language)
     subject = open_subject(path, sizes, model, seed, entry, strict_dims)
     if wat and kernel is not None:
         from wgcc.cli.commands.show.subject import kernel_wat
 
         show(kernel_wat(subject, kernel))
+    elif target is not None:
+        _show_isa(subject, kernel, target, as_json)
     elif language is not None and kernel is not None:
         show(_print_as(language, *subject.kernel(kernel)).rstrip("\n"))
     elif kernel is not None or kernels:
         _show_kernels(subject, kernel, explain, as_json)
     elif as_json:
         _show_json(subject, stage, memory, graph)
-    elif memory:
-        from wgcc.cli.commands.show.overview import memory_text
-
-        show(memory_text(subject))
-    elif graph is not None:
-        show(_drawing(subject, stage or "fused", graph).rstrip("\n"))
-    elif stage is not None:
-        show(_stage_text(subject, stage, language).rstrip("\n"))
     else:
-        from wgcc.cli.commands.show.overview import overview
+        show(_text(subject, stage, language, memory, graph).rstrip("\n"))
 
-        show(overview(subject.plan))
+
+def _text(
+    subject: Subject, stage: str | None, language: str | None, memory: bool, graph: str | None
+) -> str:
+    from wgcc.cli.commands.show.overview import memory_text, overview
+
+    if memory:
+        return memory_text(subject)
+    if graph is not None:
+        return _drawing(subject, stage or "fused", graph)
+    return overview(subject.plan) if stage is None else _stage_text(subject, stage, language)
 
 
 def _check_options(
@@ -178,6 +194,20 @@ def _show_kernels(subject: Subject, kernel: str | None, explain: bool, as_json: 
     name, text = subject.kernel(kernel)
     facts = kernel_facts(subject.plan, name, text)
     show_json(facts) if as_json else show(facts_comment(facts) + text.rstrip("\n"))
+
+
+def _show_isa(subject: Subject, kernel: str | None, target: str, as_json: bool) -> None:
+    from wgcc.cli.commands.show.isa import isa_json, isa_listing, isa_table
+    from wgcc.isa.report import report
+
+    texts = dict([subject.kernel(kernel)]) if kernel is not None else subject.kernel_texts()
+    reports = report(texts, target)
+    if as_json:
+        show_json(isa_json(reports, with_listing=kernel is not None))
+    elif kernel is None:
+        show(isa_table(reports, texts, target))
+    else:
+        show(isa_listing(reports, next(iter(texts.values())), target))
 
 
 def _show_json(subject: Subject, stage: str | None, memory: bool, graph: str | None) -> None:

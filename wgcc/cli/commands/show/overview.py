@@ -39,6 +39,7 @@ def overview_facts(plan: Plan) -> dict[str, Any]:
                 "outputs": {key: _type(plan, tensor) for key, tensor in entry["outputs"].items()},
                 "dispatches": run_count(entry),
                 "training": entry["training"],
+                **({"captures": _captures(plan, entry)} if "captures" in entry else {}),
             }
             for name, entry in plan["entries"].items()
         },
@@ -111,7 +112,21 @@ def _entries(plan: Plan) -> str:
         means = f" with {' and '.join(optimizers)}" if optimizers else " by gradients of its own"
         trains = f", trains{means}" if entry["training"] else ""
         lines += [f"  {name}({inputs}) -> ({outputs})", f"    {count}{trains}"]
+        lines += [f"    captures {key}: {t}" for key, t in _captures(plan, entry).items()]
     return "\n".join(lines)
+
+
+def _captures(plan: Plan, entry: Plan) -> dict[str, str]:
+    return {
+        name: _type(plan, record["tensor"])
+        if "tensor" in record
+        else f"statistics of {_size(record)}"
+        for name, record in entry.get("captures", {}).items()
+    }
+
+
+def _size(record: Plan) -> str:
+    return f"[{', '.join(map(str, record['shape']))}]"
 
 
 def _kernels(plan: Plan) -> str:

@@ -1,0 +1,83 @@
+// The compiler's worker, seen from the page: questions and answers. A question that takes too long
+// ends the worker; the next one starts another.
+
+/** Milliseconds after which a question is given up. */
+export const LONGEST = 90_000;
+
+/** @type {Worker | null} */
+let worker = null;
+let last = 0;
+/** @type {Map<number, {resolve: (reply: any) => void, reject: (error: Error) => void}>} */
+const waiting = new Map();
+/** @type {(phase: string) => void} */
+let tell = () => {};
+
+/** @param {(phase: string) => void} listener of what the compiler is doing */
+export function startCompiler(listener) {
+  tell = listener;
+  open();
+}
+
+/** The worker's answer, with the milliseconds that it took. @param {string} question @param {any} settings @returns {Promise<{answer: any, ms: number, heap: number}>} */
+export function ask(question, settings, longest = LONGEST) {
+  const id = ++last;
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => stopCompiler(tooLong(longest)), longest);
+    const done = (/** @type {() => void} */ act) => {
+      clearTimeout(timer);
+      act();
+    };
+    waiting.set(id, {
+      resolve: reply => done(() => resolve(reply)),
+      reject: error => done(() => reject(error)),
+    });
+    open().postMessage({ id, question, settings });
+  });
+}
+
+/** Ends the worker and all that was asked. @param {string} [why] */
+export function stopCompiler(why = 'cancelled') {
+  worker?.terminate();
+  worker = null;
+  const asked = [...waiting.values()];
+  waiting.clear();
+  for (const { reject } of asked) reject(new Error(why));
+  open();
+}
+
+/** @param {number} ms */
+const tooLong = ms =>
+  `the compiler took more than ${ms / 1000} seconds: the model is too large for the workbench (wgcc build has no such limit)`;
+
+function open() {
+  if (worker) return worker;
+  worker = new Worker(new URL('./compiler.js', import.meta.url), { type: 'module' });
+  worker.onmessage = ({ data }) => take(data);
+  worker.onerror = event => fail(event.message || 'the compiler could not be started');
+  return worker;
+}
+
+/** @param {any} reply */
+function take(reply) {
+  if (!reply.id) {
+    if (reply.problem) return fail(reply.problem);
+    return tell(reply.phase);
+  }
+  const asker = waiting.get(reply.id);
+  waiting.delete(reply.id);
+  if (reply.problem) asker?.reject(new Error(wordsOf(reply.problem)));
+  else asker?.resolve(reply);
+}
+
+/** @param {string} problem */
+const wordsOf = problem =>
+  problem.startsWith('MemoryError')
+    ? 'the compiler has no memory left: the model is too large for the workbench'
+    : problem;
+
+/** @param {string} problem */
+function fail(problem) {
+  for (const { reject } of waiting.values()) reject(new Error(problem));
+  waiting.clear();
+  tell(`failed: ${problem}`);
+}

@@ -1,0 +1,73 @@
+// Runs the last bundle in a frame: the page that every bundle has, with data, curves and inputs.
+
+import { $ } from '../page/elements.js';
+import { bench, enter } from './state.js';
+
+/** How often the frame is asked whether it trains, in milliseconds. */
+const LOOK_EVERY = 100;
+let looking = 0;
+
+/** @param {import('./state.js').Built} built */
+export function runBundle({ files, kernels, plan }) {
+  Object.assign(globalThis, {
+    wgccBundle: {
+      plan,
+      kernels,
+      source: bench.files[bench.main],
+      constants: files['constants.safetensors'] && base64(files['constants.safetensors']),
+      twin: files['twin.wasm'],
+      tokenizer: files['tokenizer.json'],
+      options: $('device').value ? { device: $('device').value } : {},
+    },
+  });
+  const frame = $('frame');
+  frame.hidden = false;
+  frame.src = 'about:blank';
+  frame.src = 'run.html';
+  $('run-note').textContent = '';
+  clearInterval(looking);
+  looking = setInterval(look, LOOK_EVERY);
+  return whenOpen();
+}
+
+/** The state of the page in the frame; undefined while it loads. */
+export const running = () => $('frame').contentWindow?.wgccPage;
+
+/** Presses Train there, as soon as there is data. */
+export async function trainAtOnce() {
+  await until(() => running()?.isReady);
+  const start = $('frame').contentDocument.getElementById('start');
+  await until(() => !start.disabled, 10_000).catch(() => {});
+  if (!start.disabled && !running().running) start.click();
+}
+
+const whenOpen = () => until(() => running()?.isReady || problem());
+
+/** What the page in the frame says is wrong. */
+const problem = () => {
+  const shown = $('frame').contentDocument?.getElementById('problem');
+  return shown && !shown.hidden && shown.textContent;
+};
+
+/** @param {() => any} condition */
+async function until(condition, longest = 120_000) {
+  for (const since = performance.now(); !condition(); ) {
+    if (performance.now() - since > longest) throw new Error('the model did not open');
+    await new Promise(done => setTimeout(done, 50));
+  }
+}
+
+function look() {
+  const { state } = document.body.dataset;
+  const trains = Boolean(running()?.running);
+  if (trains && state === 'ready') enter('training');
+  if (!trains && state === 'training') enter('ready');
+}
+
+/** @param {Uint8Array} bytes */
+function base64(bytes) {
+  let characters = '';
+  for (let at = 0; at < bytes.length; at += 32_768)
+    characters += String.fromCharCode(...bytes.subarray(at, at + 32_768));
+  return btoa(characters);
+}

@@ -1,0 +1,258 @@
+// The tabs beside the editor: kernels, stages, memory, dispatches and files of the last build.
+
+import { $, h, put } from '../page/elements.js';
+import { ask } from './compiler.js';
+import { revealLine } from './editor.js';
+import { drawMemory } from './memory.js';
+import { bench, say } from './state.js';
+
+const TABS = ['Run', 'Kernels', 'Stages', 'Memory', 'Dispatches', 'Files'];
+const text = new TextDecoder();
+
+/** Texts of stages by name, of the last build. @type {Map<string, string>} */
+let stages = new Map();
+let stage = 'simplified';
+
+export function openTabs() {
+  put(
+    'tabs',
+    TABS.map(name => h('button', name, { role: 'tab', onclick: () => showTab(name) })),
+  );
+  $('search').oninput = () => {
+    bench.search = $('search').value.toLowerCase();
+    drawTab();
+  };
+  bench.when('built', () => {
+    stages = new Map();
+    drawTab();
+  });
+  bench.when('line', markLines);
+  showTab(TABS.includes(bench.tab) ? bench.tab : 'Run');
+}
+
+/** @param {string} name */
+export function showTab(name) {
+  bench.tab = name;
+  for (const button of $('tabs').children)
+    button.setAttribute('aria-selected', String(button.textContent === name));
+  $('run').hidden = name !== 'Run';
+  $('shown').hidden = $('search').hidden = name === 'Run';
+  drawTab();
+  bench.announce('tab');
+}
+
+function drawTab() {
+  if (bench.tab === 'Run') return;
+  if (!bench.built) return put('shown', h('p', 'Compile the model first: press Train.'));
+  const drawing = {
+    Kernels: drawKernels,
+    Stages: drawStages,
+    Memory: () => put('shown', drawMemory(bench.built?.plan)),
+    Dispatches: drawDispatches,
+    Files: drawFiles,
+  }[bench.tab];
+  drawing?.();
+  markLines();
+}
+
+/** The dispatches of all entries. @param {any} plan @returns {any[]} */
+const dispatchesOf = plan =>
+  Object.entries(plan.entries).flatMap(([entry, { dispatches }]) =>
+    dispatches.map((/** @type {any} */ dispatch) => ({ ...dispatch, entry })),
+  );
+
+/** The line of the model that a place names; 0 for another file. @param {string | undefined} at */
+const lineOf = at => {
+  const [file, line] = (at ?? '').split(':');
+  return file === bench.main ? Number(line) : 0;
+};
+
+/** @param {any} plan @returns {Map<string, number[]>} lines of the model by kernel */
+function linesOfKernels(plan) {
+  const lines = new Map();
+  for (const { kernel, at } of dispatchesOf(plan)) {
+    const { name } = plan.kernels[kernel];
+    const known = lines.get(name) ?? [];
+    if (!known.includes(lineOf(at))) lines.set(name, [...known, lineOf(at)]);
+  }
+  return lines;
+}
+
+function drawKernels() {
+  const { plan, files } = /** @type {any} */ (bench.built);
+  const lines = linesOfKernels(plan);
+  const names = plan.kernels
+    .map((/** @type {any} */ kernel) => kernel.name)
+    .filter((/** @type {string} */ name) =>
+      text.decode(files[`kernels/${name}.wgsl`]).toLowerCase().includes(bench.search),
+    );
+  if (!names.includes(bench.kernel)) bench.kernel = names[0] ?? '';
+  const choice = h(
+    'select',
+    names.map((/** @type {string} */ name) =>
+      h('option', `${name} · line ${(lines.get(name) ?? []).join(', ')}`, {
+        value: name,
+        selected: name === bench.kernel,
+      }),
+    ),
+    { id: 'kernel', 'aria-label': 'Kernel' },
+  );
+  choice.onchange = () => {
+    bench.kernel = choice.value;
+    point(lines.get(choice.value)?.[0] ?? 0);
+    drawTab();
+  };
+  put('shown', [choice, kernelText(files, lines)]);
+}
+
+/** The code, each line a link to the model. @param {Record<string, Uint8Array>} files @param {Map<string, number[]>} lines */
+function kernelText(files, lines) {
+  if (!bench.kernel) return h('p', 'No kernel holds this text.');
+  const code = text.decode(files[`kernels/${bench.kernel}.wgsl`]).split('\n');
+  const own = lines.get(bench.kernel) ?? [];
+  return h(
+    'pre',
+    code.map(line => codeLine(line, namedLine(line) || own[0] || 0)),
+    { id: 'kernel-text' },
+  );
+}
+
+/** Comments of kernels name lines of the model. @param {string} code */
+function namedLine(code) {
+  const name = bench.main.replaceAll('.', '\\.');
+  return Number(new RegExp(`${name}:(\\d+)`).exec(code)?.[1] ?? 0);
+}
+
+/** @param {string} code @param {number} line of the model */
+function codeLine(code, line) {
+  const isMatch = bench.search && code.toLowerCase().includes(bench.search);
+  return h('span', code || ' ', {
+    className: `line linked${isMatch ? ' added' : ''}`,
+    'data-line': String(line),
+    onclick: () => point(line),
+  });
+}
+
+/** Marks a line of the model and what was made of it. @param {number} line */
+function point(line) {
+  bench.line = line;
+  bench.announce('line');
+  revealLine(line);
+}
+
+function markLines() {
+  for (const element of $('shown').querySelectorAll('[data-line]'))
+    element.classList.toggle('lit', bench.line > 0 && element.dataset.line === String(bench.line));
+}
+
+async function drawStages() {
+  const { answer: names } = await ask('stages', {});
+  const before = names[names.indexOf(stage) - 1];
+  const [old, now] = await Promise.all([before && stageText(before), stageText(stage)]);
+  if (bench.tab !== 'Stages') return;
+  const choice = h(
+    'select',
+    names.map((/** @type {string} */ name) =>
+      h('option', name, { value: name, selected: name === stage }),
+    ),
+    { id: 'stage', 'aria-label': 'Stage' },
+  );
+  choice.onchange = () => {
+    stage = choice.value;
+    drawTab();
+  };
+  const known = new Set((old ?? '').split('\n'));
+  const lines = now.split('\n').filter(line => line.toLowerCase().includes(bench.search));
+  const changed = old ? lines.filter(line => !known.has(line)).length : 0;
+  const note = old ? `${changed} lines differ from ${before}` : 'the program as it was read';
+  put('shown', [
+    choice,
+    h('p', note, { className: 'note' }),
+    h(
+      'pre',
+      lines.map(line => stageLine(line, Boolean(old) && !known.has(line))),
+    ),
+  ]);
+  markLines();
+}
+
+/** @param {string} name */
+async function stageText(name) {
+  if (!stages.has(name)) {
+    say(`Printing the stage ${name}…`);
+    const { answer } = await ask('stage', { name });
+    stages.set(name, answer);
+    say('');
+  }
+  return stages.get(name) ?? '';
+}
+
+/** @param {string} line @param {boolean} isNew */
+const stageLine = (line, isNew) =>
+  h('span', line || ' ', {
+    className: `line linked${isNew ? ' added' : ''}`,
+    'data-line': String(namedLine(line)),
+    onclick: () => point(namedLine(line)),
+  });
+
+function drawDispatches() {
+  const { plan } = /** @type {any} */ (bench.built);
+  const rows = dispatchesOf(plan).filter(({ label }) => label.toLowerCase().includes(bench.search));
+  const head = ['entry', 'kernel', 'line', 'grid', 'multiply-adds', 'bytes bound'];
+  put('shown', [
+    h('p', `${rows.length} dispatches; ${(plan.memory.peak / 1e6).toFixed(2)} MB at most.`, {
+      className: 'note',
+    }),
+    h('table', [
+      h(
+        'tr',
+        head.map(name => h('th', name)),
+      ),
+      ...rows.map(row => dispatchRow(plan, row)),
+    ]),
+  ]);
+}
+
+/** @param {any} plan @param {any} dispatch */
+function dispatchRow(plan, { entry, kernel, at, grid, flops, bindings }) {
+  const bytes = bindings.reduce(
+    (/** @type {number} */ sum, /** @type {any} */ { size }) => sum + size,
+    0,
+  );
+  const { name } = plan.kernels[kernel];
+  const cells = [
+    entry,
+    name,
+    lineOf(at) || at,
+    grid?.join(' × ') ?? '',
+    (flops / 2).toLocaleString('en'),
+    bytes.toLocaleString('en'),
+  ];
+  return h(
+    'tr',
+    cells.map(cell => h('td', String(cell))),
+    {
+      className: 'linked',
+      'data-line': String(lineOf(at)),
+      onclick: () => {
+        bench.kernel = name;
+        point(lineOf(at));
+        showTab('Kernels');
+      },
+    },
+  );
+}
+
+function drawFiles() {
+  const { files } = /** @type {any} */ (bench.built);
+  const rows = Object.entries(files).filter(([name]) => name.toLowerCase().includes(bench.search));
+  put(
+    'shown',
+    h('table', [
+      h('tr', [h('th', 'file'), h('th', 'bytes')]),
+      ...rows.map(([name, bytes]) =>
+        h('tr', [h('td', name), h('td', bytes.length.toLocaleString('en'))]),
+      ),
+    ]),
+  );
+}

@@ -1,0 +1,87 @@
+// A workbench in an address: programs, the one that is open, and the tab, compressed. What an address
+// holds can only fill the editor; nothing of it runs before somebody presses Train.
+
+import { bench } from './state.js';
+
+/** Characters of an address, and bytes of programs, that are read. */
+const LONGEST = 200_000;
+const MOST_BYTES = 1_000_000;
+const MOST_FILES = 20;
+const KEPT = 'wgcc-workbench';
+
+/** @param {ReadableStream} stream @param {any} through @returns {Promise<Uint8Array>} */
+async function bytesThrough(stream, through) {
+  const reader = stream.pipeThrough(through).getReader();
+  const parts = [];
+  let size = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    size += value.length;
+    if (size > MOST_BYTES) throw new Error('the address holds too much');
+    parts.push(value);
+  }
+  return new Uint8Array(await new Blob(parts).arrayBuffer());
+}
+
+const content = () => ({ files: bench.files, main: bench.main, tab: bench.tab });
+
+/** The part of the address after `#`. */
+export async function addressOf() {
+  const data = new TextEncoder().encode(JSON.stringify(content()));
+  const packed = await bytesThrough(
+    new Blob([data]).stream(),
+    new CompressionStream('deflate-raw'),
+  );
+  const text = btoa(String.fromCharCode(...packed));
+  return `#m=${text.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')}`;
+}
+
+/** What an address holds, if it is whole and of bounded size. @param {string} hash */
+export async function readAddress(hash) {
+  const text = /^#m=([\w-]+)$/.exec(hash)?.[1];
+  if (!text || text.length > LONGEST) return null;
+  try {
+    const packed = Uint8Array.from(
+      atob(text.replaceAll('-', '+').replaceAll('_', '/')),
+      character => character.charCodeAt(0),
+    );
+    const stream = new Blob([packed]).stream();
+    const data = await bytesThrough(stream, new DecompressionStream('deflate-raw'));
+    return checked(JSON.parse(new TextDecoder().decode(data)));
+  } catch {
+    return null;
+  }
+}
+
+/** Only what a workbench would have written. @param {any} value */
+function checked(value) {
+  const files = Object.entries(value?.files ?? {}).slice(0, MOST_FILES);
+  const isPlain = files.every(([name, text]) => isName(name) && typeof text === 'string');
+  if (!files.length || !isPlain || !Object.hasOwn(value.files, value.main)) return null;
+  return {
+    files: Object.fromEntries(files),
+    main: String(value.main),
+    tab: String(value.tab ?? 'Run'),
+  };
+}
+
+/** @param {string} name */
+export const isName = name => /^[\w-]{1,60}\.wg$/.test(name);
+
+/** Keeps the programs for the next visit. */
+export function keep() {
+  try {
+    localStorage.setItem(KEPT, JSON.stringify(content()));
+  } catch {
+    // A browser may forbid it, or its storage may be full.
+  }
+}
+
+export function recall() {
+  try {
+    return checked(JSON.parse(localStorage.getItem(KEPT) ?? 'null'));
+  } catch {
+    return null;
+  }
+}

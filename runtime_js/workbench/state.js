@@ -1,0 +1,53 @@
+// The state of the workbench: one object that all parts draw from, and tell each other about.
+
+/**
+ * @typedef {'loading' | 'ready' | 'compiling' | 'training' | 'error'} State
+ * @typedef {{file: string, from: number, to: number, text: string}} Edit
+ * @typedef {{from: number, to: number, line: number, severity: 'error' | 'warning', code: string,
+ *   message: string, advice: string[], fixes: {title: string, edits: Edit[]}[]}} Problem
+ * @typedef {{at: number, text: string}} Hint
+ * @typedef {{files: Record<string, Uint8Array>, kernels: Record<string, string>, plan: any}} Built
+ * @typedef {'checked' | 'built' | 'tab' | 'files' | 'line'} Happening
+ */
+
+export const bench = {
+  /** Programs by file name, and the one that is open. @type {Record<string, string>} */
+  files: {},
+  main: 'model.wg',
+  /** @type {Problem[]} */
+  problems: [],
+  /** @type {Hint[]} */
+  hints: [],
+  /** The last bundle that compiled: its files, the code of its kernels, its plan. @type {Built | null} */
+  built: null,
+  /** The tab that is shown, and what is searched there. */
+  tab: 'Run',
+  search: '',
+  /** The line of the model that is pointed at; 0 for none. */
+  line: 0,
+  /** Which kernel is shown. */
+  kernel: '',
+  /** @type {Partial<Record<Happening, (() => void)[]>>} */
+  listeners: {},
+
+  /** @param {Happening} happening @param {() => void} listener */
+  when(happening, listener) {
+    bench.listeners[happening] = [...(bench.listeners[happening] ?? []), listener];
+  },
+  /** @param {Happening} happening */
+  announce(happening) {
+    for (const listener of bench.listeners[happening] ?? []) listener();
+  },
+};
+
+/** For tests, and for pages that have the workbench in a frame. @param {State} state @param {string} [words] */
+export function enter(state, words) {
+  document.body.dataset.state = state;
+  if (words !== undefined) say(words);
+}
+
+/** @param {string} words */
+export function say(words) {
+  const status = document.getElementById('status');
+  if (status) status.textContent = words;
+}

@@ -1,0 +1,1 @@
+"""Asks real GPU compilers about kernels, without a GPU: nothing here runs one. See README.md."""

@@ -1,0 +1,1 @@
+"""Compiles kernels for NVIDIA cards, with the Python packages of NVRTC and nvdisasm."""

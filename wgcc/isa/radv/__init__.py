@@ -1,0 +1,1 @@
+"""Compiles SPIR-V for Radeon cards that are not there, with the driver RADV of Mesa."""

@@ -1,0 +1,1 @@
+"""Kernels as the SPIR-V that wgpu (naga) and Dawn (Tint) hand to Vulkan drivers."""

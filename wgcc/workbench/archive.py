@@ -1,0 +1,97 @@
+"""The compiler as an archive that the page unpacks: wgcc, lark, jinja2, and little else."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from wgcc.files import data_dir
+
+PACKAGES = ("lark", "jinja2", "markupsafe")
+# Parts of wgcc that neither check nor build.
+_LEFT_OUT = {
+    "cli", "importing", "from_onnx", "to_onnx", "to_torch", "exporting", "access", "sklearn.py",
+    "in_memory.py", "_data", "__pycache__", "site.py", "npm_parts.py", "archive.py", "serve.py",
+    "cuda", "__pyinstaller",
+}  # fmt: skip
+_RUNTIME = (
+    "__init__", "bundle_files", "data/__init__", "data/problems", "errors", "interrupts", "machine",
+    "plan", "plan_parts", "replace_file", "strict_json", "tables/__init__", "tokens/__init__",
+    "tokens/bundle_tokens", "tokens/pattern_cost", "tokens/pieces", "twin_form", "validate",
+)  # fmt: skip
+_TEXTS = {".py", ".lark", ".jinja", ".wgsl", ".txt", ".json"}
+# Modules of Python's library that compiling never imports; they are a third of its bytes.
+_UNUSED_LIBRARY = (
+    "_pyrepl", "curses", "dbm", "doctest", "email", "ensurepip", "http", "idlelib",
+    "imaplib", "lib2to3", "mailbox", "multiprocessing", "nntplib", "optparse", "pdb", "pickletools",
+    "poplib", "pydoc", "pydoc_data", "smtplib", "sqlite3", "statistics", "tarfile", "tkinter",
+    "turtle", "unittest", "wsgiref", "xml", "xmlrpc",
+)  # fmt: skip
+_KEPT_ENCODINGS = {
+    "__init__", "aliases", "ascii", "cp437", "latin_1", "raw_unicode_escape", "unicode_escape",
+    "utf_16_le", "utf_8",
+}  # fmt: skip
+# Archives hold no date.
+_TIME = (2020, 1, 1, 0, 0, 0)
+
+
+def compiler_archive() -> bytes:
+    return pack(_compiler_files())
+
+
+def page_archive() -> bytes:
+    """The sources of the web runtime, which the compiler needs to write whole bundles."""
+    root = data_dir("runtime_js")
+    paths = (path for path in sorted(root.rglob("*")) if path.is_file())
+    own = (
+        (f"wgcc/_data/runtime_js/{p.relative_to(root).as_posix()}", p.read_bytes()) for p in paths
+    )
+    return pack(own)
+
+
+def trim_library(data: bytes) -> bytes:
+    """Python's library without what the compiler does not import."""
+    with zipfile.ZipFile(io.BytesIO(data)) as library:
+        names = [name for name in library.namelist() if _is_used(name)]
+        return pack((name, library.read(name)) for name in names)
+
+
+def pack(files: Iterable[tuple[str, bytes]]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, content in files:
+            archive.writestr(zipfile.ZipInfo(name, _TIME), content, zipfile.ZIP_DEFLATED, 9)
+    return buffer.getvalue()
+
+
+def _compiler_files() -> Iterator[tuple[str, bytes]]:
+    for package in ("wgcc", *PACKAGES):
+        root = _package(package)
+        for path in sorted(root.rglob("*")):
+            parts = path.relative_to(root).parts
+            if path.suffix in _TEXTS and not _LEFT_OUT & set(parts) and "tests" not in parts:
+                yield f"{package}/{'/'.join(parts)}", path.read_bytes()
+    runtime = _package("wgcc_runtime")
+    for name in _RUNTIME:
+        yield f"wgcc_runtime/{name}.py", (runtime / f"{name}.py").read_bytes()
+    for path in sorted([*runtime.glob("*.json"), *runtime.glob("tables/*.json")]):
+        yield f"wgcc_runtime/{path.relative_to(runtime).as_posix()}", path.read_bytes()
+    grammar = data_dir("grammar")
+    for path in sorted([*grammar.rglob("*.wg"), *grammar.rglob("*.lark"), *grammar.glob("*.md")]):
+        yield f"wgcc/_data/grammar/{path.relative_to(grammar).as_posix()}", path.read_bytes()
+
+
+def _package(name: str) -> Path:
+    spec = importlib.util.find_spec(name)
+    assert spec is not None and spec.origin is not None, name
+    return Path(spec.origin).parent
+
+
+def _is_used(name: str) -> bool:
+    first, _, rest = name.partition("/")
+    if first == "encodings":
+        return rest.removesuffix(".py").removesuffix(".pyc") in _KEPT_ENCODINGS
+    return first.removesuffix(".py").removesuffix(".pyc") not in _UNUSED_LIBRARY

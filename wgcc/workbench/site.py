@@ -1,0 +1,60 @@
+"""The files of the workbench's site: the page, the compiler as an archive, Pyodide, the runtime."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+from wgcc import __version__
+from wgcc.bundle.page import framed_files
+from wgcc.bundle.web_text import fill, script_template
+from wgcc.files import data_dir
+from wgcc.workbench.archive import compiler_archive, page_archive, trim_library
+from wgcc.workbench.npm_parts import bundle_script, npm_folder
+
+PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "pyodide-lock.json")
+LIBRARY = "python_stdlib.zip"
+
+
+def site_files() -> dict[str, bytes]:
+    """Every file of the site by name. Needs npm, at the first use also a network."""
+    folder, modules = data_dir("runtime_js") / "workbench", npm_folder()
+    pyodide = modules / "pyodide"
+    files = {
+        "workbench.js": bundle_script(folder / "app.js", modules),
+        "compiler.js": bundle_script(folder / "compiler_worker.js", modules, "./pyodide/*"),
+        "workbench.css": (folder / "workbench.css").read_bytes(),
+        "compiler.zip": compiler_archive(),
+        "pages.zip": page_archive(),
+        "examples.json": json.dumps(example_programs(), ensure_ascii=False).encode(),
+        **{f"pyodide/{name}": (pyodide / name).read_bytes() for name in PYODIDE},
+        f"pyodide/{LIBRARY}": trim_library((pyodide / LIBRARY).read_bytes()),
+        **{name: text.encode() for name, text in framed_files().items()},
+    }
+    page = (folder / "index.html").read_text("utf-8").replace("__VERSION__", __version__)
+    files["index.html"] = page.encode()
+    return {**files, "offline.js": _offline(files)}
+
+
+def example_programs() -> list[dict[str, object]]:
+    """Every program of the examples, with the programs beside it that it may import."""
+    root = data_dir("examples")
+    return [
+        {
+            "name": path.relative_to(root).with_suffix("").as_posix().removesuffix("/model"),
+            "main": path.name,
+            "files": {p.name: p.read_text("utf-8") for p in sorted(path.parent.glob("*.wg"))},
+        }
+        for path in sorted(root.rglob("*.wg"))
+    ]
+
+
+def _offline(files: Mapping[str, bytes]) -> bytes:
+    """The service worker, with the names of all files and the digest of what they hold."""
+    digest = hashlib.sha256()
+    for name in sorted(files):
+        digest.update(name.encode() + hashlib.sha256(files[name]).digest())
+    names = json.dumps(["./", *sorted(files)], separators=(",", ":"))
+    script = script_template("bundle/offline.js")
+    return fill(script, DIGEST=digest.hexdigest()[:16], LIST=names).encode()

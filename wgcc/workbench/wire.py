@@ -1,0 +1,206 @@
+"""Answers what the worker of the workbench asks: one function for each question.
+
+Questions and answers are plain data. Programs are files of a folder that the worker has written,
+so that imports work as on a disk; the file that is open is given as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from wgcc.bundle.web_text import kernel_codes
+from wgcc.compiler import Compiled, compile_program, read_program
+from wgcc.errors import Diagnostic, Help, Source, WgError, render_run
+from wgcc.ir.text import program_text
+from wgcc.language_service import completion, inlay_hints, rename, signatures
+from wgcc.language_service.analysis import Analysis, analyse
+from wgcc.language_service.hover import hover
+from wgcc.passes.pipeline import STAGES, run_passes
+from wgcc.syntax.layout import format_source
+from wgcc.workbench.units import Units
+
+Answer = Any
+Phase = Callable[[str], None]
+# A page that builds more would have no memory left to train.
+MOST_BYTES = 512 << 20
+
+
+class Workbench:
+    """The last check and the last build, which later questions are about."""
+
+    def __init__(self, folder: str, phase: Phase = lambda _: None) -> None:
+        self._folder = Path(folder)
+        self._phase = phase
+        self._analysis: Analysis | None = None
+        self._compiled: Compiled | None = None
+        self._traced: Any = None
+
+    def ask(self, question: str, settings: Mapping[str, Any]) -> Answer:
+        return QUESTIONS[question](self, **settings)
+
+    def check(self, files: Mapping[str, str], main: str) -> Answer:
+        self._write(files)
+        path = str(self._folder / main)
+        self._analysis = analyse(Source(path, files[main], path))
+        return check_answer(self._analysis)
+
+    def hover(self, at: int) -> Answer:
+        analysis, units = self._last_check()
+        explanation = hover(analysis, units.offset(at))
+        if explanation is None:
+            return None
+        span = explanation.span
+        return {
+            "from": units.of(span.start),
+            "to": units.of(span.end),
+            "text": explanation.markdown,
+        }
+
+    def complete(self, at: int) -> Answer:
+        analysis, units = self._last_check()
+        items = completion.complete(analysis, units.offset(at))
+        return [
+            {"label": i.label, "kind": i.kind, "detail": i.detail, "text": i.markdown}
+            for i in items
+        ]
+
+    def signature(self, at: int) -> Answer:
+        analysis, units = self._last_check()
+        call = signatures.signature_help(analysis, units.offset(at))
+        if call is None:
+            return None
+        return {"signature": call.signature, "parameters": list(call.parameters),
+                "active": call.active, "text": call.documentation}  # fmt: skip
+
+    def rename(self, at: int, name: str) -> Answer:
+        analysis, units = self._last_check()
+        try:
+            edits = rename.rename(analysis, units.offset(at), name, self._others())
+        except rename.CannotRename as problem:
+            return {"problem": str(problem)}
+        return {"edits": [_edit(span.source, span.start, span.end, text) for span, text in edits]}
+
+    def format(self, files: Mapping[str, str], main: str) -> Answer:
+        from wgcc.errors import Diagnostics
+
+        return format_source(Source(main, files[main]), Diagnostics())
+
+    def build(
+        self,
+        files: Mapping[str, str],
+        main: str,
+        sizes: Mapping[str, float] | None = None,
+        twin: bool = True,
+    ) -> Answer:
+        """The files of the bundle, or the diagnostics that prevent it."""
+        self._write(files)
+        try:
+            compiled = self._compile(self._folder / main, sizes or {}, twin)
+        except WgError as error:
+            return {"problem": render_run(error.diagnostics) or str(error)}
+        if compiled.planned.plan["memory"]["peak"] > MOST_BYTES:
+            needed, most = compiled.planned.plan["memory"]["peak"] >> 20, MOST_BYTES >> 20
+            text = (
+                f"the model needs {needed:,} MiB; the workbench trains models of up to {most} MiB"
+            )
+            return {"problem": f"{text}. Build it with `wgcc build`, or choose smaller sizes."}
+        written = compiled.runtime_files()
+        return {"files": written, "kernels": kernel_codes(written)}
+
+    def bundle(self) -> Answer:
+        """All files of the last build, as `wgcc build` writes them."""
+        if self._compiled is None:
+            raise WgError("nothing was built yet")
+        written = self._compiled.files(drawn=True)
+        return {name: bytes(content) for name, content in written.items()}
+
+    def _compile(self, path: Path, sizes: Mapping[str, float], twin: bool) -> Compiled:
+        self._phase("checking")
+        source, self._traced, diagnostics = read_program(path, sizes=sizes)
+        self._phase("fusing and writing kernels")
+        self._compiled = compile_program(source, self._traced, diagnostics, twin=twin)
+        return self._compiled
+
+    def stages(self) -> Answer:
+        return list(STAGES)
+
+    def stage(self, name: str) -> Answer:
+        """The program after a pass, as text."""
+        return program_text(run_passes(self._traced, until=name)) if self._traced else ""
+
+    def _write(self, files: Mapping[str, str]) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            path = self._folder / Path(name).name
+            path.write_text(text, encoding="utf-8")
+
+    def _others(self) -> list[Source]:
+        assert self._analysis is not None
+        own = Path(self._analysis.source.path)
+        paths = (path for path in sorted(self._folder.glob("*.wg")) if path != own)
+        return [Source(str(path), path.read_text("utf-8"), str(path)) for path in paths]
+
+    def _last_check(self) -> tuple[Analysis, Units]:
+        if self._analysis is None:
+            raise WgError("nothing was checked yet")
+        return self._analysis, Units(self._analysis.source.text)
+
+
+def check_answer(analysis: Analysis) -> Answer:
+    """Diagnostics and shapes of the text that is open."""
+    units = Units(analysis.source.text)
+    problems = [_problem(analysis, units, item) for item in analysis.diagnostics]
+    if analysis.problem:
+        problems.append({"from": 0, "to": 0, "severity": "error", "code": "", "line": 1,
+                         "message": analysis.problem, "advice": [], "fixes": [],
+                         "text": analysis.problem})  # fmt: skip
+    hints = inlay_hints.inlay_hints(analysis, 0, len(analysis.source.text))
+    shown = [{"at": units.of(hint.offset), "text": hint.text.strip()} for hint in hints]
+    return {"problems": problems, "hints": shown, "models": list(analysis.programs)}
+
+
+def _problem(analysis: Analysis, units: Units, item: Diagnostic) -> Answer:
+    is_here = item.span.source is analysis.source
+    where = "" if is_here else f"{Path(item.span.source.path).name}:{item.span.line}: "
+    label = f" ({item.label})" if item.label else ""
+    return {
+        "from": units.of(item.span.start) if is_here else 0,
+        "to": units.of(item.span.end) if is_here else 0,
+        "line": item.span.line if is_here else 1,
+        "severity": item.severity,
+        "code": item.code,
+        "message": f"{where}{item.message}{label}",
+        "advice": [*item.notes, *(f"help: {h.text}" for h in item.helps if h.text)],
+        "fixes": list(_fixes(analysis, item.helps)),
+    }
+
+
+def _fixes(analysis: Analysis, helps: Iterable[Help]) -> Iterable[Answer]:
+    for help_ in helps:
+        own = [edit for edit in help_.edits if edit[0].source is analysis.source]
+        if own and len(own) == len(help_.edits):
+            edits = [_edit(span.source, span.start, span.end, text) for span, text in own]
+            title = help_.text.splitlines()[0] if help_.text else f"write `{own[0][1].strip()}`"
+            yield {"title": title, "edits": edits}
+
+
+def _edit(source: Source, start: int, end: int, text: str) -> Answer:
+    units = Units(source.text)
+    file = Path(source.path).name
+    return {"file": file, "from": units.of(start), "to": units.of(end), "text": text}
+
+
+QUESTIONS: dict[str, Callable[..., Answer]] = {
+    "check": Workbench.check,
+    "hover": Workbench.hover,
+    "complete": Workbench.complete,
+    "signature": Workbench.signature,
+    "rename": Workbench.rename,
+    "format": Workbench.format,
+    "build": Workbench.build,
+    "bundle": Workbench.bundle,
+    "stages": Workbench.stages,
+    "stage": Workbench.stage,
+}
