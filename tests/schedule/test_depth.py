@@ -29,8 +29,7 @@ from wgcc.kernel.tree import Module
 from wgcc.schedule.fuse.group import Candidates, Precedence, falling
 from wgcc.schedule.kernel import ALIGNMENT, Binding, Dispatch, Kernel, Launch, Place
 from wgcc.schedule.kernels.repeated import Repeated, share_access
-from wgcc.schedule.memory.reuse import Arena, free_spans
-from wgcc.schedule.memory.slots import Bits, Life, Timeline
+from wgcc.schedule.memory.slots import Arena, Bits, Life, Timeline, free_spans
 
 GPT = ROOT / "tests" / "bench" / "models" / "c.wg"
 DROPPING = """

@@ -32,8 +32,15 @@ from wgcc.schedule.fuse.group import FLAT, REPEAT, Group
 from wgcc.schedule.kernel import Exchange
 from wgcc.schedule.layout import Layout, arena_places, constant_places, holds_gradients
 from wgcc.schedule.memory.order import TemporaryMemory, best_order, unfuse
-from wgcc.schedule.memory.reuse import take_from_arenas
-from wgcc.schedule.memory.slots import Life, Slots, io_places, lives_of, own_place, values_in_f16
+from wgcc.schedule.memory.slots import (
+    Life,
+    Slots,
+    io_places,
+    lives_of,
+    own_place,
+    take_from_arenas,
+    values_in_f16,
+)
 from wgcc.schedule.memory.write_plan import keep_old, plan_writes
 
 if TYPE_CHECKING:

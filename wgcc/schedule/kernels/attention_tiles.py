@@ -12,7 +12,7 @@ from math import ceil
 
 from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import take_several
-from wgcc.schedule.codegen.limits import grid_of, thread_index
+from wgcc.schedule.codegen.terms import grid_of, thread_index
 from wgcc.schedule.kernel import (
     GOOD_ITERATIONS,
     MAX_WORKGROUP_BYTES,

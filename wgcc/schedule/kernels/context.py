@@ -12,7 +12,7 @@ from wgcc.kernel.tree import Declaration, Module, Statement
 from wgcc.passes.dataflow import moves
 from wgcc.schedule.codegen.bindings import Bindings, Parts
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.limits import grid_of, thread_index
+from wgcc.schedule.codegen.terms import grid_of, thread_index
 from wgcc.schedule.kernel import GPU, Kernel, Launch, Place, WorkgroupVariable
 from wgcc.schedule.kernels.copies import Span
 from wgcc.schedule.kernels.render import page

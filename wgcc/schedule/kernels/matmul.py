@@ -19,7 +19,7 @@ from wgcc.ops.registry import Reduce
 from wgcc.passes.dataflow import lowering
 from wgcc.schedule.codegen.bindings import Touch
 from wgcc.schedule.codegen.emitter import COMPONENTS, Emitter
-from wgcc.schedule.codegen.limits import Grid, grid_of
+from wgcc.schedule.codegen.terms import Grid, grid_of
 from wgcc.schedule.fuse.fuse import product_position
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.fuse.product_operands import ColumnPart, column_part

@@ -24,7 +24,7 @@ from wgcc.kernel.build import counted_loop, several, statements, u32, write_out
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Declaration, Expr, Module, Name
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.limits import (
+from wgcc.schedule.codegen.terms import (
     MAX_UNROLLED,
     grid_of,
     thread_index,
