@@ -18,6 +18,7 @@ from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.files import check_file_name, read_text
 from wgcc.ir.captures import Wanted
 from wgcc.ir.graph import Graph, Rows
+from wgcc.ir.places import optimizer_state
 from wgcc.ir.program import Program
 from wgcc.lazy_numpy import Array
 from wgcc.passes.captures import add_captures
@@ -247,4 +248,11 @@ def _only(program: Program, entries: Sequence[str] | None) -> Program:
             known = ", ".join(program.entries)
             raise WgError(f"there is no entry {name} in model {program.name} (it has {known})")
     kept = {name: program.entries[name] for name in program.entries if name in entries}
-    return replace(program, entries=kept)
+    # A schedule counts steps in state that only the entries which train read and write.
+    used = {value.name for graph in kept.values() for value in graph.sources}
+    state = {
+        name: item
+        for name, item in program.state.items()
+        if name in used or optimizer_state(name) is None
+    }
+    return replace(program, entries=kept, state=state)

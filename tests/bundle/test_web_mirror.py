@@ -221,7 +221,8 @@ def test_types_of_the_runtime(form: str, joined: Path, tmp_path: Path) -> None:
         "module": "nodenext", "types": [], "resolveJsonModule": True,
         "lib": ["es2024", "esnext.disposable", "dom", "dom.iterable", "dom.asynciterable"],
     }  # fmt: skip
-    modules = [*runtime_modules(), *page_modules(), "page/places.d.ts"]
+    graph = [f"graph/{path.name}" for path in sorted((RUNTIME / "graph").glob("*.js"))]
+    modules = [*runtime_modules(), *page_modules(), "page/places.d.ts", *graph]
     folder, names = (RUNTIME, modules) if form == "modules" else (joined, [*runtime_files()])
     files = [str(folder / name) for name in names]
     config = tmp_path / "tsconfig.json"

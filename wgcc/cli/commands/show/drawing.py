@@ -1,4 +1,4 @@
-"""Drawings of graphs and plans, as text, DOT, SVG or a page: boxes in rows, each below all boxes it
+"""Drawings of graphs and plans, as text, DOT or SVG: boxes in rows, each below all boxes it
 depends on, joined by curves."""
 
 from __future__ import annotations
@@ -23,24 +23,6 @@ rect { stroke: #888; fill: #fff }
 .source rect { fill: #e8f1ff } .result rect { fill: #e9f9e9 }
 path { fill: none; stroke: #9aa }
 """
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<style>body {{ font: 15px system-ui, sans-serif; margin: 2rem }} svg {{ max-width: none }}
-section {{ overflow-x: auto }}</style></head><body>
-{sections}
-</body></html>
-"""
-
-
-def html_page(drawings: Sequence[Drawing]) -> str:
-    """A self-contained page with one section for each entry."""
-    sections = "\n".join(
-        f"<section><h2>{escape(drawing.name)}</h2>\n{svg_picture(drawing)}</section>"
-        for drawing in drawings
-    )
-    title = escape(", ".join(drawing.name for drawing in drawings))
-    return _PAGE.format(title=title, sections=sections)
 
 
 def svg_picture(drawing: Drawing) -> str:
@@ -125,11 +107,18 @@ WRITES = "read_write"
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """`kind` is `source`, `step` or `result`."""
+    """`kind` is `source`, `step` or `result`; `name` that of the value it makes.
+
+    `at` is a line of the source, `place` one in the model.
+    """
 
     title: str
     detail: str
     kind: str
+    name: str = ""
+    at: str = ""
+    kernel: str = ""
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +135,6 @@ def draw(drawings: Sequence[Drawing], form: str) -> str:
         return "\n".join(map(_text, drawings))
     if form == "dot":
         return "\n".join(map(_dot, drawings))
-    if form == "html":
-        return html_page(drawings)
     if len(drawings) != 1:
         names = ", ".join(drawing.name for drawing in drawings)
         raise WgError(f"an svg shows one entry: choose one with --entry ({names})")
@@ -160,19 +147,23 @@ def graph_drawing(graph: Graph) -> Drawing:
     made: dict[str, int] = {}
     for value in graph.sources:
         made[value.name] = len(boxes)
-        boxes.append(Box(value.name, str(value.type), "source"))
+        boxes.append(Box(value.name, str(value.type), "source", value.name))
     for node in graph.nodes:
         arrows += [(made[value.name], len(boxes)) for value in dict.fromkeys(node.inputs)]
         made.update({value.name: len(boxes) for value in node.outputs})
-        boxes.append(Box(node.op, f"{node.outputs[0].name}: {node.outputs[0].type}", "step"))
+        first = node.outputs[0]
+        at = node.span.place if node.span else ""
+        boxes.append(Box(node.op, f"{first.name}: {first.type}", "step", first.name, at))
     for kind, results in (("", graph.outputs), ("write ", graph.writes)):
         for name, value in results.items():
             arrows.append((made[value.name], len(boxes)))
-            boxes.append(Box(f"{kind}{name}", str(value.type), "result"))
+            boxes.append(Box(f"{kind}{name}", str(value.type), "result", name))
     return Drawing(graph.name, boxes, arrows)
 
 
-def plan_drawing(plan: Mapping[str, Any], name: str) -> Drawing:
+def plan_drawing(
+    plan: Mapping[str, Any], name: str, places: Sequence[object] | None = None
+) -> Drawing:
     """A dispatch depends on the last ones that wrote what it reads."""
     entry = plan["entries"][name]
     boxes: list[Box] = []
@@ -180,18 +171,20 @@ def plan_drawing(plan: Mapping[str, Any], name: str) -> Drawing:
     written: list[tuple[Region, int]] = []  # with the number of the box, the newest last
     for key, tensor in entry["inputs"].items():
         written.append((_tensor_region(plan, tensor), len(boxes)))
-        boxes.append(Box(key, _type(plan, tensor), "source"))
-    for dispatch in entry["dispatches"]:
+        boxes.append(Box(key, _type(plan, tensor), "source", key))
+    for number, dispatch in enumerate(entry["dispatches"]):
         kernel = plan["kernels"][dispatch["kernel"]]
         bound = list(zip(dispatch["bindings"], kernel["access"], strict=True))
         reads = [region for region, how in bound if how != WRITES or _lasts(plan, region)]
         arrows += [(box, len(boxes)) for box in _writers(written, reads)]
         written += [(region, len(boxes)) for region, how in bound if how == WRITES]
-        boxes.append(Box(kernel["name"], f"{dispatch['label']}  {dispatch['at']}", "step"))
+        label, at, place = dispatch["label"], dispatch["at"], str(places[number]) if places else ""
+        box = Box(kernel["name"], f"{label}  {at}", "step", label, at, kernel["name"], place)
+        boxes.append(box)
     for key, tensor in entry["outputs"].items():
         region = _tensor_region(plan, tensor)
         arrows += [(box, len(boxes)) for box in _writers(written, [region])]
-        boxes.append(Box(key, _type(plan, tensor), "result"))
+        boxes.append(Box(key, _type(plan, tensor), "result", key))
     return Drawing(name, boxes, arrows)
 
 

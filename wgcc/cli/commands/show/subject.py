@@ -55,6 +55,13 @@ class Subject:
             f"a bundle contains only the plan; for --stage {stage} give wgcc show the model file"
         )
 
+    def first_program(self) -> Program | None:
+        """The program before all passes, if there is a model file."""
+        return None
+
+    def source_lines(self) -> list[str]:
+        raise NotImplementedError
+
     def kernel(self, name: str) -> tuple[str, str]:
         """Its name and its WGSL."""
         texts = self.kernel_texts()
@@ -117,6 +124,12 @@ class ModelFile(Subject):
             raise WgError("the file does not parse", diagnostics)
         return tree_text(tree)
 
+    def first_program(self) -> Program | None:
+        return self._read[1]
+
+    def source_lines(self) -> list[str]:
+        return self._read[0].text.splitlines()
+
     def program(self, stage: str) -> Program:
         return run_passes(self._read[1], until=stage)
 
@@ -132,6 +145,11 @@ class Bundle(Subject):
     @property
     def plan(self) -> dict[str, Any]:
         return self._plan
+
+    def source_lines(self) -> list[str]:
+        """Those of the file in the bundle, if it is still there."""
+        file = self._folder / Path(self._plan["model"]["source"]).name
+        return read_text(file).splitlines() if file.is_file() else []
 
     def kernel_texts(self) -> Mapping[str, str]:
         files = self._folder / "kernels"
