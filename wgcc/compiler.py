@@ -52,9 +52,7 @@ class Compiled:
     remat_parts: int = 1
     twin: bool = True
 
-    @cached_property
-    def planned(self) -> Planned:
-        """The twin and the plan, made when somebody needs them."""
+    def _plan_with_twin(self) -> Planned:
         from wgcc.backends.wasm.twin import why_too_large, write_twin
         from wgcc.bundle.plan import make_plan
 
@@ -63,6 +61,9 @@ class Compiled:
         why = "" if twin else why_too_large(done) if self.twin else NOT_WANTED
         generator = f"wgcc {__version__}"
         return make_plan(self.program, done, source.name, source.text, generator, twin, why)
+
+    # Made when somebody needs it.
+    planned = cached_property(_plan_with_twin)
 
     def plan(self) -> Plan:
         """plan.json of a bundle that no weights are given for."""

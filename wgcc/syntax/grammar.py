@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wgcc.errors import Diagnostics, Source, Span
-from wgcc.syntax.tables import Stack, Tables, has_place, tables
-from wgcc.syntax.tokens import RawNode, Token, words
+from wgcc.syntax.tables import ParserStack, RawNode, Tables, Token, has_place, tables, words
 
 END = "$END"
 
@@ -72,7 +71,7 @@ class ParserState:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._values: list[Any] = []
-        self._stack = Stack(tables, [tables.start], self._values)
+        self._stack = ParserStack(tables, [tables.start], self._values)
         self.feed = self._stack.feed
 
     @property

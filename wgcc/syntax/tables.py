@@ -1,4 +1,4 @@
-"""The parser tables of the grammar as plain data, and the steps of a parser that follows them.
+"""Tokens and raw nodes, the parser tables of the grammar as plain data, and a parser's steps.
 
 Lark makes the tables; they are kept between runs as JSON, and while that is there, Lark is not
 loaded. This is the only file that imports Lark.
@@ -9,11 +9,69 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from wgcc.errors import Source, Span
 from wgcc.files import data_dir, keep_cached, read_cached
-from wgcc.syntax.tokens import RawNode, Token
+
+
+@dataclass(slots=True)
+class Token:
+    """A piece of text; `type` is the name of its terminal in the grammar."""
+
+    type: str
+    text: str
+    start: int
+    end: int
+    line: int
+
+    def span(self, source: Source) -> Span:
+        return Span(source, self.start, self.end)
+
+    def read_as(self, type_: str, text: str | None = None) -> Token:
+        """The same place read as another terminal."""
+        return Token(type_, self.text if text is None else text, self.start, self.end, self.line)
+
+
+def token_after(type_: str, text: str, after: Token) -> Token:
+    """A token that is not in the text, placed after another."""
+    return Token(type_, text, after.end, after.end, after.line)
+
+
+@dataclass(slots=True)
+class RawNode:
+    """A raw node: a rule of the grammar as parsed, from which the syntax tree is built."""
+
+    rule: str
+    children: list[Any] = field(default_factory=list)
+    start: int = -1
+    end: int = -1
+
+
+def words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# The text of a name that is inserted for a missing value.
+MISSING_VALUE = ""
+
+OPENERS = {"(": ")", "[": "]", "{": "}"}
+CLOSERS = {closer: opener for opener, closer in OPENERS.items()}
+CLOSER_TYPES = {"(": "RPAR", "[": "RSQB", "{": "RBRACE"}
+
+# Soft keywords: names wherever the grammar does not expect the keyword.
+SOFT = words(
+    "wg from as over group test state model entry replace then new when optimizer dtype with remat "
+    "step grad"
+)
+
+# Keywords that can only begin a line.
+LINE_STARTERS = words(
+    "layer model entry optimizer param state return for minimize test import frozen replace assert "
+    "const group dtype remat"
+)
+
 
 # A new form of the tables has a new number, so that kept ones of the old form are not read.
 FORM = 1
@@ -24,7 +82,7 @@ State = dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Production:
     """A rule of the grammar, and how its node is made of its parts.
 
     `node` names the node; `only_child`: a single child stands for it. `children` are the parts that
@@ -78,7 +136,7 @@ class Tables:
     terminals: tuple[tuple[str, str], ...]
     texts: dict[str, str]
     words: dict[str, dict[str, str]]
-    rules: tuple[Rule, ...]
+    rules: tuple[Production, ...]
     states: tuple[State, ...]
     start: int
     end: int
@@ -98,7 +156,7 @@ def tables() -> Tables:
 
 def _read(data: dict[str, Any]) -> Tables:
     rules = (
-        Rule(origin, tuple(expansion), node, only, tuple(map(tuple, children)), nones)
+        Production(origin, tuple(expansion), node, only, tuple(map(tuple, children)), nones)
         for origin, expansion, node, only, children, nones in data["rules"]
     )
     terminals = tuple((name, regex) for name, regex in data["terminals"])
@@ -155,7 +213,7 @@ def _rule(rule: Any) -> tuple[Any, ...]:
     return rule.origin.name, expansion, node, only_child, children, nones + gaps[-1]
 
 
-class Stack:
+class ParserStack:
     """The states of a parse and, with `values`, the nodes and tokens that belong to them."""
 
     def __init__(self, tables: Tables, states: list[int], values: list[Any] | None) -> None:
@@ -163,9 +221,9 @@ class Stack:
         self.states = states
         self.values = values
 
-    def copy_states(self) -> Stack:
+    def copy_states(self) -> ParserStack:
         """For trials: what would be accepted, without a tree."""
-        return Stack(self._tables, list(self.states), None)
+        return ParserStack(self._tables, list(self.states), None)
 
     def feed(self, token: Token) -> bool:
         """Accept a token; False if the grammar does not allow it here."""
