@@ -35,6 +35,7 @@ MENU: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("JavaScript API", "runtime_js/README.md"),
             ("Data", "wgcc/DATA.md"),
             ("ONNX, PyTorch, Keras", "wgcc/ONNX.md"),
+            ("Tools", "wgcc/TOOLS.md"),
             ("Several machines", "runtime_py/DISTRIBUTED.md"),
             ("Editors", "grammar/editors/README.md"),
         ),

@@ -47,9 +47,10 @@ def _usual(entry: Entry) -> str:
     """The call of a function that has no line of its own, as a test."""
     if _REDUCTION.fullmatch(entry.signature):
         call = f"{entry.name}(x, axis = D)"
-    else:
-        assert _ELEMENTWISE.fullmatch(entry.signature), f"no line for {entry.name} in {CALLS}"
+    elif _ELEMENTWISE.fullmatch(entry.signature):
         call = f"{entry.name}(x)"
+    else:
+        return ""  # a test names it
     return f'test "{entry.name}" {{ x = zeros(f32[N, D]); y = {call} }}\n'
 
 

@@ -17,6 +17,8 @@ _MODULES = {
     "CompileError": "wgcc.compile_error",
     "compile": "wgcc.in_memory",
     "load": "wgcc_runtime",
+    # `%load_ext wgcc` in a notebook looks for this name.
+    "load_ipython_extension": "wgcc.cell_magic",
 }
 __all__ = ["CompileError", "__version__", "compile", "load"]
 

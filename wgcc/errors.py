@@ -9,7 +9,7 @@ import bisect
 import re
 import unicodedata
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -23,11 +23,14 @@ _INDENT = re.compile("[ \t\f\v]*")
 class Source:
     """One source file: its name in the program, its text, and where its lines begin.
 
-    `path` is what messages call it: the path as the user gave it. No bundle holds it.
+    `path` is what messages call it: the path as the user gave it. No bundle holds it. `files` are
+    texts beside it that are on no disk, by their paths relative to its folder.
     """
 
-    def __init__(self, name: str, text: str, path: str = "") -> None:
-        self.name, self.path = name, path or name
+    def __init__(
+        self, name: str, text: str, path: str = "", files: Mapping[str, str] | None = None
+    ) -> None:
+        self.name, self.path, self.files = name, path or name, files or {}
         self.text = text
         # An array takes a tenth of the memory of a list.
         self._starts = array("L", [0])

@@ -93,6 +93,12 @@ class CompiledModel(Model):
         else:
             _write_bundle(self, self._request, Path(path))
 
+    @property
+    def live_settings(self) -> Mapping[str, str]:
+        """Numbers that `compile` was given as floats, if the program lets them change."""
+        states = {name: state_name(name) for name in sorted(self._request.live)}
+        return {name: state for name, state in states.items() if state in self.plan.tensors}
+
     def _checkpoint_plan(self) -> Plan:
         """Live settings are no values of the model: its program has them as numbers."""
         kept = {n: t for n, t in self.plan.tensors.items() if n not in self._request.live_states}
@@ -117,6 +123,7 @@ def compile(
     *,
     sizes: Mapping[str, float] | None = None,
     constants: Mapping[str, float] | None = None,
+    files: Mapping[str, str] | None = None,
     model: str | None = None,
     seed: int | None = None,
     entries: Sequence[str] = (),
@@ -132,6 +139,8 @@ def compile(
     `program`: the text of a program, or the path of a `.wg` file.
     `sizes`, `constants`: numbers for its dims and consts, as `wgcc build --set` sets them, and for
     settings of its optimizers: `{"opt.lr": 0.1}`.
+    `files`: texts of files that it imports or names, by their paths beside it, in place of those
+    on disk: `{"wiggle.wgsl": "fn wiggle…"}`.
     `model`: which one, if the program has several. `entries`: only these, instead of all.
     `seed`: for initial values and random numbers, instead of the model's own.
     `weights`, `device`, `threads`: as `wgcc.load` takes them.
@@ -142,7 +151,7 @@ def compile(
     """
     try:
         numbers = _numbers(sizes or {}, constants or {})
-        source, content = _read(program)
+        source, content = _read(program, files or {})
         patterns = patterns_of(_globs(capture), _globs(capture_stats))
         options = model, checked_seed(seed), tuple(entries), strict_dims, patterns
         request = Request(source, content, numbers, *options)
@@ -191,20 +200,25 @@ def _plain(number: Any) -> float:
         return float(number)
 
 
-def _read(program: str | Path) -> tuple[Source, str]:
+def _read(program: str | Path, files: Mapping[str, str]) -> tuple[Source, str]:
     """A program and the digest of its content."""
-    source, digest = _source(program), hashlib.sha256()
+    source, digest = _source(program, files), hashlib.sha256()
     _add_content(source.text, Path(source.path).parent.resolve(), digest, set())
+    for name, text in sorted(files.items()):
+        if not isinstance(text, str):
+            raise WgError(f"the file {name} is {type(text).__name__}, not a text")
+        digest.update(f"{name}\0{text}\0".encode())
+        _add_content(text, Path(source.path).parent.resolve() / Path(name).parent, digest, set())
     return source, digest.hexdigest()
 
 
-def _source(program: str | Path) -> Source:
+def _source(program: str | Path, files: Mapping[str, str] | None = None) -> Source:
     """A text has a line break or a brace; all else is a path."""
     if isinstance(program, str) and re.search(r"[\n{]", program):
         text = program.replace("\r\n", "\n").replace("\r", "\n")
-        return Source(NAME, text, SHOWN)
+        return Source(NAME, text, SHOWN, files)
     path = Path(program)
-    return Source(path.name, read_text(path), str(path))
+    return Source(path.name, read_text(path), str(path), files)
 
 
 def _add_content(text: str, folder: Path, digest: Any, seen: set[Path]) -> None:

@@ -91,7 +91,7 @@ def _apply_edits(source: Source, edits: list[Edit]) -> Source:
     # From the end, so that earlier places stay where they are.
     for first, end, new in sorted(edits, reverse=True):
         text = text[:first] + new + text[end:]
-    return Source(source.name, text, source.path)
+    return Source(source.name, text, source.path, source.files)
 
 
 def _models(tree: ast.File) -> list[ast.Layer]:

@@ -3,6 +3,7 @@
 // halves, text and its ids.
 
 export { tokens, tokensOf } from './alphabet.js';
+export { captured } from './captured.js';
 export { generate } from './generate.js';
 export { callWith } from './gpu_call.js';
 export { apply, gradients, undo } from './halves.js';

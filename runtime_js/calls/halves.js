@@ -75,6 +75,10 @@ export function apply(session, given) {
       fail(code, entryName, `step ${session.stepsOf(entryName) + 1}: ${what} ${why}; undone`);
     }
     session.progress.steps[entryName] = session.stepsOf(entryName) + 1;
+    if (plan.entries[entryName].captures) {
+      session.captures.delete(entryName);
+      session.captures.set(entryName, undefined);
+    }
     halves.set(session, { ...half, isApplied: true });
     session.dropHalf = () => drop(session);
     return outcome.results[0];

@@ -11,6 +11,7 @@ import { convertInSlices } from '../core/long_arrays.js';
 import { loadCheck } from '../core/parts.js';
 import { elementCount } from '../core/plan.js';
 import { filterRecord, mapRecord, ownOf } from '../core/records.js';
+import { JoinedCaptures } from './captured.js';
 import { callWith } from './gpu_call.js';
 
 /** @import { Values } from '../core/arrays.js' */
@@ -110,14 +111,19 @@ class Parts {
     const left = this.count % size;
     /** @type {Outputs[]} */
     const parts = [];
-    for (let start = 0; start + size <= this.count; start += size)
+    const joined = new JoinedCaptures(/** @type {Session} */ (this.session), this.entryName);
+    for (let start = 0; start + size <= this.count; start += size) {
       parts.push(await this.#call(i => start + i));
+      await joined.add();
+    }
     const sums = parts.map(part => this.#sums(part));
     if (left) {
       const last = await this.#call(i => this.count - left + (i % left));
+      await joined.add();
       parts.push(last);
       sums.push(await this.#sumsOfSome(last, left));
     }
+    joined.finish(this.count);
     return mapRecord(this.forms, (_, port) => this.#together(port, parts, sums));
   }
 

@@ -6,6 +6,7 @@ import ROLES from '../../runtime_py/wgcc_runtime/tables/plan_roles.json' with { 
 import { rangeOf } from '../core/arrays.js';
 import { bytesOf, elementCount, isFloat, isPersistent } from '../core/plan.js';
 import { mapRecord, ownOf } from '../core/records.js';
+import { capturedOutputs, checkCaptureNames, checkCaptures } from './captures.js';
 import { checkDispatch, checkKernelUse, checkRepeats } from './dispatches.js';
 import { checkExchange } from './exchange.js';
 import { checkLimit } from './limits.js';
@@ -69,6 +70,7 @@ function checkBuffers(plan) {
 function checkPorts(plan) {
   for (const [name, entry] of Object.entries(plan.entries)) {
     const { inputs, outputs, guard, range_guard } = entry;
+    checkCaptureNames(plan, name);
     const flags = mapRecord({ guard, range_guard }, found => (found ? { flag: found.flag } : {}));
     for (const [kind, ports] of Object.entries({ inputs, outputs, ...flags }))
       for (const [port, id] of Object.entries(ports))
@@ -185,6 +187,7 @@ function checkEntry(plan, name) {
   if (rangeGuard) checkRangeGuard(plan, rangeGuard, writes, `${field}.range_guard`);
   if (rows) checkRows(plan, name, rows);
   checkExchange(plan, name);
+  checkCaptures(plan, name);
 }
 
 /** @param {Plan} plan @param {string} name @param {Rows} rows */
@@ -230,7 +233,8 @@ function checkPortPlaces(plan, name) {
   const ports = [...Object.values(inputs), ...flags];
   checkDisjoint(plan, [...lasting, ...ports]);
   const others = lasting.filter(id => !written.has(id));
-  checkDisjoint(plan, [...others, ...ports, ...Object.values(outputs)]);
+  const shown = capturedOutputs(plan, name);
+  checkDisjoint(plan, [...others, ...ports, ...Object.values(outputs), ...shown]);
 }
 
 /** Ranges are those of integer inputs, and not empty. @param {Plan} plan @param {string} name */

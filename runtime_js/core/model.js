@@ -18,7 +18,7 @@ const FILE_METHODS = /** @type {const} */ ([
 ]);
 
 /** Methods that are functions of calls/calls.js. */
-const CALL_METHODS = /** @type {const} */ (['gradients', 'apply', 'undo', 'tokens']);
+const CALL_METHODS = /** @type {const} */ (['captured', 'gradients', 'apply', 'undo', 'tokens']);
 
 /** What callers may change. */
 const SETTINGS = /** @type {const} */ (['checkFinite', 'preparation']);

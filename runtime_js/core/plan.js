@@ -25,7 +25,11 @@ import { ownOf } from './records.js';
  * @typedef {{dispatch?: number, gradients?: Binding[], outputs?: string[], state?: string[],
  *   why?: string}} Exchange what machines that train one model together average: `gradients`,
  *   complete before a dispatch, and after the call `outputs` and `state`
+ * @typedef {{tensor?: string, numbers?: string, counts?: string, shape?: number[],
+ *   rows?: 'rows' | 'same'}} Capture of a value: itself, or its statistics; `rows` where calls in
+ *   parts can be joined
  * @typedef {{inputs: Record<string, string>, outputs: Record<string, string>,
+ *   captures?: Record<string, Capture>,
  *   ranges?: Record<string, Range | [number, number]>, dispatches: Dispatch[], writes: string[],
  *   training: boolean, guard?: EntryGuard, range_guard?: RangeGuard, repeats?: Repeat[],
  *   rows?: Rows, exchange?: Exchange}} Entry

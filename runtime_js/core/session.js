@@ -52,6 +52,12 @@ export class Session {
   /** Set by `connect`. */
   machine = /** @type {Machine} */ (/** @type {unknown} */ (undefined));
   profileName = '';
+  /**
+   * Entries whose last call ended well, the latest last, with what its parts are joined to: see
+   * calls/captured.js.
+   * @type {Map<string, Record<string, any> | undefined>}
+   */
+  captures = new Map();
   /** The `fit` that runs. @type {{options: {signal?: AbortSignal}} | undefined} */
   training;
   /** Undoes the half of a step: see calls/halves.js. @type {(() => Promise<void>) | undefined} */
@@ -108,6 +114,7 @@ export class Session {
     this.#waiter = new Waiter();
     this.machine = await this.#open(choice, this.#waiter);
     this.#guards.clear();
+    this.captures.clear();
   }
 
   /**
@@ -316,12 +323,14 @@ export class Session {
     await this.machine.compile([entryName]);
     const guard = await this.guardOf(entryName);
     const runner = new Runner(this.machine, entryName, ports, guard);
+    this.captures.delete(entryName);
     const outcome = await runner.run(batches);
     if (guard && outcome.isBad) {
       await guard.restore();
       const { blameCalls } = await loadInspect();
       await blameCalls(this, entryName, batches, guard, outcome, onKept);
     }
+    if (this.plan.entries[entryName].captures) this.captures.set(entryName, undefined);
     return outcome.results;
   }
 

@@ -23,6 +23,7 @@ const METHODS = [
   'recall',
   'snapshot',
   'profile',
+  'captured',
   'gradients',
   'apply',
   'undo',

@@ -23,7 +23,7 @@ from wgcc_runtime.fit_data import epoch_steps, hold_out, name_inputs
 from wgcc_runtime.history import History, Log
 from wgcc_runtime.log_folder import WatchedModel, log_at
 from wgcc_runtime.plan import Entry, Plan
-from wgcc_runtime.progress import ProgressLine, is_shown
+from wgcc_runtime.progress import choose_progress, is_shown
 from wgcc_runtime.recovery import Recovery
 from wgcc_runtime.replace_file import check_replaceable
 from wgcc_runtime.runner import is_scalar
@@ -119,7 +119,7 @@ def _own_callbacks(options: Options, entry: Entry, data: Any, length: Length) ->
     if options.patience is not None:
         callbacks.append(EarlyStopping(options.patience))
     if is_shown(options.progress):
-        callbacks.append(ProgressLine(epoch_steps(data, entry, length)))
+        callbacks.append(choose_progress(epoch_steps(data, entry, length)))
     return callbacks
 
 

@@ -222,6 +222,11 @@ class Model(OpenedModel, WithTokens):
         return Parameters(self)
 
     @property
+    def live_settings(self) -> Mapping[str, str]:
+        """Settings of optimizers that can change between steps, with the names of their state."""
+        return {}
+
+    @property
     def captured(self) -> Captured:
         """Values inside the entry that was called last, by name: see `wgcc build --capture`."""
         from wgcc_runtime.captured import Captured

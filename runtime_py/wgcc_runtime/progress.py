@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -29,10 +30,26 @@ def is_shown(wanted: bool | None) -> bool:
 
 
 def _is_notebook() -> bool:
-    """Whether IPython runs in a kernel, which shows HTML; in a terminal it does not."""
+    """Whether a kernel of Jupyter or of marimo runs this; IPython in a terminal shows no HTML."""
     module = sys.modules.get("IPython")
     shell = module.get_ipython() if module else None
-    return shell is not None and hasattr(shell, "kernel")
+    return (shell is not None and hasattr(shell, "kernel")) or marimo_module() is not None
+
+
+def marimo_module() -> Any:
+    """marimo, if this code is in one of its notebooks."""
+    module: Any = sys.modules.get("marimo")
+    return module if module is not None and module.running_in_notebook() else None
+
+
+def choose_progress(steps: int | None) -> Any:
+    """A callback of `fit`: the widget in a notebook that can show it, else a line of text."""
+    if _is_notebook():
+        with contextlib.suppress(ImportError):
+            from wgcc_runtime.notebook.live import LiveTraining
+
+            return LiveTraining(steps, shows=True)
+    return ProgressLine(steps)
 
 
 class ProgressLine:
@@ -124,7 +141,7 @@ class NotebookLine(Line):
 
 
 def open_line(steps: int | None) -> Line:
-    if _is_notebook():
+    if _is_notebook() and marimo_module() is None:
         return NotebookLine(steps)
     try:
         return RichLine(steps)

@@ -66,6 +66,8 @@ class TrainingLoop:
         )
         self._log: Log | None = None
         self._submit_steps = 1
+        # What callbacks allow for the next submit; None: any number.
+        self._most: int | None = None
         self._pace = Pace()
         self._saved_at = time.monotonic()
         self._saved_step = -1
@@ -133,10 +135,12 @@ class TrainingLoop:
     def _run(self) -> None:
         batches = self._take(self._step)
         while batches:
+            count = len(batches) if self._most is None else self._most
+            batches, rest = batches[:count], batches[count:]
             started, step = time.perf_counter(), self._step
             flight = self._launcher.start(batches, from_data=True)
             # The host prepares the next batches while the GPU works.
-            following = self._take(step + len(batches))
+            following = rest or self._take(step + len(batches))
             outputs = self._launcher.finish(flight)
             self._adapt(len(batches), time.perf_counter() - started)
             if self._after(outputs[-1], is_end=not following and not self._failure):
@@ -179,16 +183,23 @@ class TrainingLoop:
         schedule, step = self._schedule, self._step
         wants_stop = False
         due = any(schedule.is_due(period, step) for period in (schedule.every, schedule.eval_every))
-        if due or is_end:
+        if due or is_end or self._most is not None:
             wants_stop = self._report(outputs, is_end)
         if self._checkpoint and self._save_is_due():
             self._save()
         if self._recovery and schedule.is_due(schedule.every, step):
             self._recovery.copy_if_due()
+        self._most = None if wants_stop or is_end else self._hold()
+        wants_stop = wants_stop or self._most == 0
         if wants_stop or self._stop():
             self._history.stopped = "callback" if wants_stop else "stop"
             return True
         return False
+
+    def _hold(self) -> int | None:
+        """How many steps callbacks with `hold` allow at once; one that pauses returns later."""
+        limits = [getattr(callback, "hold", _nothing)(self._step) for callback in self._callbacks]
+        return min((limit for limit in limits if limit is not None), default=None)
 
     def _report(self, outputs: Mapping[str, Array], is_end: bool) -> bool:
         numbers = {name: float(value) for name, value in outputs.items()}

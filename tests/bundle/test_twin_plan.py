@@ -9,7 +9,8 @@ import pytest
 import line_bundle
 from changed_plans import REMOVED, change, encode
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.plan import PAGE, read_plan
+from wgcc_runtime.plan import read_plan
+from wgcc_runtime.plan_parts import PAGE
 
 TWIN = {
     "file": "twin.wasm",

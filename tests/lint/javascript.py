@@ -10,7 +10,15 @@ from lint.architecture import MAX_FILE, MAX_FUNCTION, vague_name
 from lint.javascript_functions import functions
 from lint.tree import Problem, Tree, line_of
 
-FOLDERS = ("runtime_js/", "examples/", "docs/", "tests/bench/", "tests/tint/", "tests/web/")
+FOLDERS = (
+    "runtime_js/",
+    "runtime_py/",
+    "examples/",
+    "docs/",
+    "tests/bench/",
+    "tests/tint/",
+    "tests/web/",
+)
 # Which folders of runtime_js a folder may import. What is loaded on demand is another matter.
 MAY_IMPORT = {
     "core": (),

@@ -48,6 +48,11 @@ def f16(x: Array) -> Array:
     return x.astype(np.float16).astype(np.float64)
 
 
+def smoothstep(x: Array) -> Array:
+    t = np.clip((x + 1) / 3, 0, 1)
+    return t * t * (3 - 2 * t)
+
+
 LOG1P = ("log", "log1p")
 ROUND_F16 = ("wg_round_f16(x)", ("round_f16",), f16)
 CASES = [
@@ -104,6 +109,18 @@ CASES = [
     Case("erf far", "wg_erf(x)", ("erf",), erf, (-1e30, 1e30), relative=1e-6),
     Case("gelu", "wg_gelu(x)", ("erf", "gelu"), lambda x: x / 2 * (1 + erf(x / 2**0.5)), (-15, 15)),
     Case("mod", "wg_mod(x, z)", ("mod",), np.mod, (-20.0, 20.0), (0.3, 3.0)),
+    Case("exp2", "wg_exp2(x)", ("exp2", "log", "pow"), np.exp2, (-20.0, 20.0), relative=1e-6),
+    Case("log2", "wg_log2(x)", ("log", "log2"), np.log2, (1e-3, 1e3)),
+    Case("mix", "wg_mix(x, z, 0.25)", ("mix",), lambda x, z: 0.75 * x + 0.25 * z, (-3, 3), (-3, 3)),
+    Case("step", "wg_step(x, z)", ("step",), lambda x, z: 1.0 * (x <= z), (-3, 3), (-2.5, 3.5)),
+    Case(
+        "saturate",
+        "wg_saturate(x)",
+        ("max", "min", "saturate"),
+        partial(np.clip, a_min=0, a_max=1),
+        (-2, 2),
+    ),
+    Case("smoothstep", "wg_smoothstep(-1.0, 2.0, x)", ("smoothstep",), smoothstep, (-2, 3)),
     Case("mod by a negative", "wg_mod(x, z)", ("mod",), np.mod, (-20.0, 20.0), (-3.0, -0.3)),
     Case("pow", "wg_pow(x, z)", ("log", "pow"), np.power, (0.05, 4.0), (-5.0, 5.0)),
     Case(

@@ -94,6 +94,7 @@ def test_progress_in_a_notebook_is_one_output(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notebook = Notebook()
+    monkeypatch.setitem(sys.modules, "wgcc_runtime.notebook.live", None)  # as without anywidget
     monkeypatch.setitem(sys.modules, "IPython", notebook)  # type: ignore[arg-type]
     monkeypatch.setitem(sys.modules, "IPython.display", notebook)  # type: ignore[arg-type]
     model.fit(X, Y, steps=20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from wgcc.elaborate import check, elaborate
@@ -22,10 +23,10 @@ def program(text: str, **options: Any) -> Program:
     return found
 
 
-def problems(text: str, **options: Any) -> list[str]:
+def problems(text: str, files: Mapping[str, str] | None = None, **options: Any) -> list[str]:
     """`CODE LINE MESSAGE` of every problem of a text, in the order of its lines."""
     diagnostics = Diagnostics()
-    check(Source("test.wg", text), diagnostics, prepare=autograd, **options)
+    check(Source("test.wg", text, files=files), diagnostics, prepare=autograd, **options)
     items = sorted(diagnostics, key=lambda item: item.span.start)
     return [f"{item.code} {item.span.line} {item.message}" for item in items]
 

@@ -20,7 +20,7 @@ from line_training import assert_same, batches, data, everything, refused
 from trials.interrupts import python_path
 from twin_modules import assemble, record
 from wgcc_runtime import choice, wasm_machine
-from wgcc_runtime.plan import PAGE
+from wgcc_runtime.plan_parts import PAGE
 from wgcc_runtime.wasm_machine import Threads, choose_threads
 
 

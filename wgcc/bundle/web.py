@@ -201,7 +201,7 @@ MEMBERS = {
     "plan", "device", "adapter", "lost", "progress", "checkFinite", "call", "fit", "params",
     "state", "loadParams", "reset", "save", "restore", "store", "recall", "snapshot", "recover",
     "profile", "dispose", "preparation", "classes", "callPrepared", "readData", "constructor",
-    "then", "generate", "gradients", "apply", "undo", "tokens",
+    "then", "generate", "gradients", "apply", "undo", "tokens", "captured",
 }  # fmt: skip
 
 # Keywords of TypeScript, which cannot name a type, and types that this file declares.
@@ -212,7 +212,8 @@ TAKEN = {
     "instanceof", "interface", "let", "never", "new", "null", "number", "object", "package",
     "private", "protected", "public", "return", "static", "string", "super", "switch", "symbol",
     "this", "throw", "true", "try", "type", "typeof", "undefined", "unknown", "var", "void",
-    "while", "with", "yield", "Inputs", "Outputs", "Params", "State", "Training",
+    "while", "with", "yield", "Captures", "Inputs", "Outputs", "Params", "State",
+    "Training",
     *(row.array for row in DTYPE_TABLE.values()),
 }  # fmt: skip
 
@@ -228,6 +229,7 @@ def declarations(plan: Plan) -> str:
             *_ports(plan, "Outputs", "outputs", "Out"),
             *_tensors(plan, "Params", "param"),
             *_tensors(plan, "State", "state"),
+            *_captures(plan),
             *_meta(plan),
             *_methods(plan),
             tail,
@@ -254,6 +256,24 @@ def _tensors(plan: Plan, name: str, role: str) -> Iterable[str]:
         if tensor["role"] == role:
             yield f"  readonly '{key}': {_type(tensor, 'Out')};"
     yield "}\n"
+
+
+def _captures(plan: Plan) -> Iterable[str]:
+    yield "/** What every entry captures, by name. */"
+    yield "export interface Captures {"
+    for entry, spec in plan["entries"].items():
+        fields = [
+            f"readonly '{name}'?: {_capture_type(plan, record)}"
+            for name, record in spec.get("captures", {}).items()
+        ]
+        yield f"  {entry}: {{ {'; '.join(fields)} }};" if fields else f"  {entry}: {{}};"
+    yield "}\n"
+
+
+def _capture_type(plan: Plan, record: Plan) -> str:
+    if "tensor" not in record:
+        return "Statistics"
+    return _type(plan["tensors"][record["tensor"]], "Out", record.get("rows") == "rows")
 
 
 def _takes_any_rows(entry: Plan, side: str, port: str) -> bool:

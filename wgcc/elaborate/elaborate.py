@@ -11,6 +11,7 @@ from pathlib import Path
 
 from wgcc.elaborate.builtins import BUILTINS
 from wgcc.elaborate.evaluation.expressions import call, value_of
+from wgcc.elaborate.evaluation.own_kernels import own_kernel
 from wgcc.elaborate.program.check_unused import Prepare, check_test, check_unused
 from wgcc.elaborate.program.files import Loader
 from wgcc.elaborate.program.models import LARGEST_SEED, elaborate_model, trace_one
@@ -115,6 +116,8 @@ def load(
     context.call = partial(call, context)
     loader = Loader(context, sizes)
     context.built_in = loader.built_in
+    context.own_kernel = partial(own_kernel, context)
+    context.own_functions = loader.own_functions
     file = loader.load_root(root if isinstance(root, Source) else Path(root))
     _refuse_unused_sizes(loader, file)
     return context, loader, file

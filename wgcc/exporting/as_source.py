@@ -39,10 +39,39 @@ def program_source(program: Program) -> str:
     names = _Names()
     params = [_member(tensor, names) for tensor in program.params.values()]
     state = [_member(tensor, names) for tensor in program.state.values()]
+    functions = {
+        names.of(_own_key(node)): node
+        for graph in program.entries.values()
+        for node in graph.nodes
+        if node.op == "wgsl"
+    }
     entries = [_entry(graph, names.inside()) for graph in program.entries.values()]
     own = identifier(_word(program.name) or "Model")
     model = ast.Layer(NOWHERE, True, own, (), (), (*params, *state, *entries))
-    return print_source(ast.File(NOWHERE, (ast.Edition(NOWHERE, 1), model)))
+    written = (_own_function(own, node) for own, node in functions.items())
+    return print_source(ast.File(NOWHERE, (ast.Edition(NOWHERE, 1), *written, model)))
+
+
+def _own_key(node: Node) -> str:
+    """A function in WGSL is declared once for each list of element types."""
+    dtypes = [value.dtype for value in (*node.inputs, node.output)]
+    other = [dtype for dtype in dtypes if dtype not in ("f32", "i32", "u32", "bool")]
+    return "_".join([node.attrs["function"].call, *(dtypes if other else ())])
+
+
+def _own_function(own: str, node: Node) -> ast.Function:
+    """`fn own_f(a: f32[..]) -> f32[..] = wgsl("f.wgsl", "f")`."""
+    kinds = [
+        ast.TypeExpr(NOWHERE, identifier(value.dtype), (ast.Rest(NOWHERE),))
+        for value in (*node.inputs, node.output)
+    ]
+    values = tuple(
+        ast.ValueParam(NOWHERE, identifier(letter), kind, None)
+        for letter, kind in zip(LETTERS, kinds[:-1], strict=False)
+    )
+    function = node.attrs["function"]
+    body = filled("wgsl({0}, {1})", function.file, function.name)
+    return ast.Function(NOWHERE, False, identifier(own), (), values, kinds[-1], body)
 
 
 @dataclass(slots=True)
@@ -101,7 +130,8 @@ def _entry(graph: Graph, names: _Names) -> ast.Function:
     ]
     for node in graph.nodes:
         operands: list[ast.Expr] = [name(names.of(value.name)) for value in node.inputs]
-        tree = RULES[node.op](node, operands)
+        own = node.op == "wgsl"
+        tree = call(names.of(_own_key(node)), *operands) if own else RULES[node.op](node, operands)
         statements.append(bind([name(names.of(node.output.name))], tree))
     statements += [
         ast.Write(NOWHERE, name(names.of(key)), name(names.of(value.name)))
@@ -241,6 +271,8 @@ def _cast(node: Node, operands: list[ast.Expr]) -> ast.Expr:
 
 
 def has_rule(node: Node) -> bool:
+    if node.op == "wgsl":
+        return True
     if node.op not in RULES or len(node.outputs) != 1:
         return False
     return PLAIN[node.op](node) if node.op in PLAIN else True

@@ -29,7 +29,6 @@ AS_META = (
     "the names are those of Meta's Llama, whose rotary positions turn neighbours: if the model "
     "uses `rope`, give queries and keys `rope HEADS` in a map (--map)"
 )
-GGUF = b"GGUF"
 # Where checkpoints of trainings keep the parameters.
 INNER = ("state_dict", "model_state_dict", "model")
 
@@ -38,7 +37,9 @@ def read_weights(path: Path) -> FileWeights:
     from wgcc_runtime.regular_files import check_regular
 
     check_regular(path)
-    refuse_gguf(path)
+    if is_gguf(path):
+        text = f"{path} is a GGUF file, which holds a whole model: wgcc import {path} -o FOLDER"
+        raise WgError(text)
     kind = path.suffix.lower()
     if kind == ".npz":
         return _with_note(_npz(path))
@@ -56,16 +57,10 @@ def read_weights(path: Path) -> FileWeights:
     return FileWeights(arrays, Origin(own=True)) if facts else _with_note(arrays)
 
 
-def refuse_gguf(path: Path) -> None:
+def is_gguf(path: Path) -> bool:
     """Such files begin with their name, whatever they are called."""
     with path.open("rb") as file:
-        head = file.read(8)
-    if head[:4] == GGUF:
-        version = int.from_bytes(head[4:], "little")
-        raise WgError(
-            f"{path} is a GGUF file (version {version}), which wgcc cannot read; convert the "
-            "model's .safetensors file instead, which the same models are published as"
-        )
+        return file.read(4) == b"GGUF"
 
 
 def _with_note(arrays: dict[str, Array]) -> FileWeights:

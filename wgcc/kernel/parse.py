@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import cache
+from typing import TypeVar
 
+from wgcc.kernel.attributes import name_argument, whole_argument
+from wgcc.kernel.numbers import number
 from wgcc.kernel.tokenize import WgslError, error_at, tokenize
 from wgcc.kernel.tree import (
     Alias,
@@ -36,7 +39,7 @@ from wgcc.kernel.tree import (
     Struct,
     Unary,
 )
-from wgcc.kernel.types import FLOATS, SHORT_VECTORS, SUFFIXES
+from wgcc.kernel.types import SHORT_VECTORS
 
 
 @cache
@@ -64,7 +67,16 @@ def parse_functions(text: str) -> dict[str, FunctionDef]:
 @cache
 def parse_module(text: str) -> Module:
     """A whole kernel, or declarations of one."""
+    return _module(_Parser(text))
+
+
+def parse_with_places(text: str) -> tuple[Module, dict[int, tuple[int, int]]]:
+    """A module, and where each declaration, statement and expression is, by its `id`."""
     parser = _Parser(text)
+    return _module(parser), parser.places
+
+
+def _module(parser: _Parser) -> Module:
     declarations = []
     while parser.token:
         declarations.append(parser.declaration())
@@ -96,6 +108,9 @@ def long_type(kind: str) -> str:
     return re.sub(r"\bvec[234][fhiu]\b", lambda match: SHORT_VECTORS[match[0]], kind)
 
 
+Placed = TypeVar("Placed", Expr, Statement, Declaration)
+
+
 class _Parser:
     """`token` is the next one; "" is the end."""
 
@@ -104,6 +119,13 @@ class _Parser:
         self._tokens = tokenize(text)
         self._at = 0
         self.token = self._tokens[0].text
+        self.places: dict[int, tuple[int, int]] = {}
+
+    def _place(self, node: Placed, first: int) -> Placed:
+        """Records that a node is what was read from the token `first` on."""
+        last = self._tokens[self._at - 1]
+        self.places[id(node)] = self._tokens[first].at, last.at + len(last.text)
+        return node
 
     @property
     def _comment(self) -> str:
@@ -147,17 +169,18 @@ class _Parser:
         return self._next()
 
     def expression(self, least: int = 1) -> Expr:
-        left = self._unary()
+        first, left = self._at, self._unary()
         while (level := PRECEDENCE.get(self.token, 0)) >= least:
             op = self._next()
-            left = Binary(op, left, self.expression(level + 1))
+            left = self._place(Binary(op, left, self.expression(level + 1)), first)
         return left
 
     def _unary(self) -> Expr:
+        first = self._at
         if self.token in ("-", "!", "~", "&"):
             op = self._next()
-            return Unary(op, self._unary())
-        return self._postfix(self._primary())
+            return self._place(Unary(op, self._unary()), first)
+        return self._place(self._postfix(self._primary()), first)
 
     def _primary(self) -> Expr:
         if self._accept("("):
@@ -165,7 +188,7 @@ class _Parser:
             self._take(")")
             return replace(inner, parens=True) if isinstance(inner, Unary | Binary) else inner
         if self.token[:1].isdigit() or (self.token[:1] == "." and len(self.token) > 1):
-            return _number(self._next())
+            return number(self._next())
         if self.token in ("true", "false"):
             return Literal(self._next() == "true", "bool")
         name = self._type_or_name()
@@ -213,6 +236,10 @@ class _Parser:
         return " ".join(tokens)
 
     def declaration(self) -> Declaration:
+        first = self._at
+        return self._place(self._bare_declaration(), first)
+
+    def _bare_declaration(self) -> Declaration:
         comment = self._comment
         attributes: dict[str, tuple[Expr, ...]] = {}
         while self.token == "@":
@@ -269,7 +296,7 @@ class _Parser:
         kind = self._type_or_name()
         self._take(";")
         group, binding = attributes.get("group"), attributes.get("binding")
-        slot = (_whole(group), _whole(binding)) if group and binding else None
+        slot = (whole_argument(group), whole_argument(binding)) if group and binding else None
         return ModuleVariable(name, space, kind, access, slot)
 
     def _function(self) -> FunctionDef:
@@ -282,7 +309,7 @@ class _Parser:
             param = self._name()
             self._take(":")
             kind = self._type_or_name()
-            params.append((param, f"@{_name_argument(builtin)}" if builtin else kind))
+            params.append((param, f"@{name_argument(builtin)}" if builtin else kind))
             if not self._accept(","):
                 break
         self._take(")")
@@ -300,9 +327,10 @@ class _Parser:
         return tuple(statements)
 
     def statement(self) -> Statement:
-        comment = self._comment
+        first, comment = self._at, self._comment
         statement = self._bare_statement()
-        return replace(statement, comment=comment) if comment else statement
+        statement = replace(statement, comment=comment) if comment else statement
+        return self._place(statement, first)
 
     def _bare_statement(self) -> Statement:
         if self.token == "if":
@@ -366,25 +394,3 @@ class _Parser:
             return Let(name, kind, None, mutable)
         self._take("=")
         return Let(name, kind, self.expression(), mutable)
-
-
-def _name_argument(args: tuple[Expr, ...]) -> str:
-    """The only argument of an attribute, which is a name."""
-    if len(args) != 1 or not isinstance(args[0], Name):
-        raise WgslError("the argument of an attribute is not a name")
-    return args[0].name
-
-
-def _whole(args: tuple[Expr, ...]) -> int:
-    if len(args) != 1 or not isinstance(args[0], Literal):
-        raise WgslError("the argument of an attribute is not a number")
-    return int(args[0].value)
-
-
-def _number(text: str) -> Literal:
-    if text[:2].lower() == "0x":
-        digits, suffix = (text[:-1], text[-1]) if text[-1] in "iu" else (text, "")
-        return Literal(int(digits, 16), SUFFIXES.get(suffix, "int"), text)
-    digits, suffix = (text[:-1], text[-1]) if text[-1] in SUFFIXES else (text, "")
-    kind = SUFFIXES.get(suffix, "f32" if re.search(r"[.eE]", digits) else "int")
-    return Literal(float(digits) if kind in FLOATS else int(digits), kind, text)

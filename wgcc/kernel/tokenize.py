@@ -7,7 +7,14 @@ from typing import NamedTuple
 
 
 class WgslError(ValueError):
-    """The text is not in the subset; says what was met, and in which line."""
+    """The text is not in the subset; says what was met, and in which line.
+
+    `reason` is the message without the line, `at` the position in the text, if one is known.
+    """
+
+    def __init__(self, message: str, reason: str = "", at: int = 0) -> None:
+        super().__init__(message)
+        self.reason, self.at = reason or message, at
 
 
 class Token(NamedTuple):
@@ -46,4 +53,4 @@ def tokenize(text: str) -> list[Token]:
 
 def error_at(text: str, message: str, at: int) -> WgslError:
     line = text.count("\n", 0, at) + 1
-    return WgslError(f"{message} (line {line} of {text.strip()[:60]!r})")
+    return WgslError(f"{message} (line {line} of {text.strip()[:60]!r})", message, at)

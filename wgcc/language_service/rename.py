@@ -78,7 +78,7 @@ def rename(analysis: Analysis, offset: int, new: str, others: Iterable[Source] =
     _refuse_selectors(analysis, symbol)
     edits = [(span, new) for span in _uses_in_order(symbol)]
     source = analysis.source
-    after = analyse(Source(source.name, apply_edits(source.text, edits), source.path))
+    after = analyse(Source(source.name, apply_edits(source.text, edits), source.path, source.files))
     if len(after.diagnostics.items) > len(analysis.diagnostics.items):
         message = after.diagnostics.items[-1].message
         raise CannotRename(f"that would change the program: {message}")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wgcc.ir.graph import Attrs, Builder, Node, TensorType, Value
+from wgcc.kernel.tree import FunctionDef
 from wgcc.lazy_numpy import Array
 
 GradRule = Callable[[Builder, Node, Sequence[Value | None]], Sequence[Value | None]]
@@ -21,8 +22,10 @@ Ordinary = Callable[[Builder, Node], Sequence[Value]]
 NUMPY_CALL = 1000
 
 
-# Names of WGSL helper functions, or a rule that gives those of a node.
-Functions = tuple[str, ...] | Callable[[Node], tuple[str, ...]]
+# A file of WGSL helper functions by its name, or a function that a user has written.
+Helper = str | FunctionDef
+# The helpers, or a rule that gives those of a node.
+Functions = tuple[Helper, ...] | Callable[[Node], tuple[Helper, ...]]
 # For one axis its number in every input, and in every output; None: the tensor does not have it.
 SharedAxis = tuple[tuple[int | None, ...], tuple[int | None, ...]]
 

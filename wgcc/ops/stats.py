@@ -16,7 +16,7 @@ from wgcc.ops.registry import Op, Sample, Special
 NUMBERS, BINS = 4, 32
 # Zeros, NaNs and infinities come before the bins.
 KINDS = 3
-NARROWEST, LARGEST = 1e-36, 3.4028235e38
+NARROWEST, LARGEST = 1e-36, 3.4028234e38
 
 
 def infer(x: TensorType) -> tuple[TensorType, TensorType]:

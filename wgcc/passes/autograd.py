@@ -55,7 +55,8 @@ class Missing:
     asked: Span | None = None
 
     def add(self, node: Node) -> None:
-        self.ops.setdefault((node.span, node.op), self.asked)
+        function = node.attrs.get("function")
+        self.ops.setdefault((node.span, str(function or node.op)), self.asked)
 
     def report(self) -> None:
         """Raise if anything is missing."""
@@ -68,7 +69,11 @@ class Missing:
             problem = problems.error("WG0313", f"there is no gradient of `{op}`", span)
             if asked is not None and asked != span:
                 problem.also(asked, "asked for here")
-            problem.help("compute it in another way, or stop the gradient with `stop_grad(...)`")
+            if op in OPS:
+                advice = "compute it in another way, or stop the gradient with `stop_grad(...)`"
+            else:
+                advice = "state it behind the function: `grad g { return ... }`"
+            problem.help(advice)
         raise WgError(f"there is no gradient of `{next(iter(self.ops))[1]}`", problems)
 
 

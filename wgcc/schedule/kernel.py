@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING
 
 from wgcc.errors import Span
 from wgcc.ir.dtypes import F16
 from wgcc.ir.graph import Constant
 from wgcc.ir.places import ALIGNMENT, MAX_BINDINGS, WORD, Buffer, Place, round_up
-
-if TYPE_CHECKING:
-    from wgcc.kernel.tree import Module
+from wgcc.kernel.tree import FunctionDef, Module
+from wgcc.ops.registry import Helper
 
 __all__ = [
     "ALIGNMENT",
@@ -123,10 +121,15 @@ class Kernel:
     bindings: tuple[Binding, ...]
     constants: tuple[tuple[str, int], ...]
     body: Module
-    functions: tuple[str, ...]
+    functions: tuple[Helper, ...]
     workgroup: tuple[int, int, int]
     shared: tuple[WorkgroupVariable, ...] = ()
     family: str = ""
+
+    @property
+    def own_functions(self) -> dict[str, FunctionDef]:
+        """The functions that users have written, by name."""
+        return {each.name: each for each in self.functions if isinstance(each, FunctionDef)}
 
     @property
     def storage_buffers(self) -> int:

@@ -20,7 +20,17 @@ WORST_SCORE = -1e10
 def from_llama2c(data: bytes) -> dict[str, Any]:
     """A `tokenizer.json` with the same tokens."""
     pieces, scores = _pieces(data)
-    tokens = _tokens(pieces)
+    return from_pieces(_tokens(pieces), scores)
+
+
+def from_pieces(tokens: list[str], scores: list[float]) -> dict[str, Any]:
+    """The same of tokens and scores, as GGUF files have them, too."""
+    if len(tokens) < BYTES_FROM + 256:
+        raise Unusable(f"it has {len(tokens)} tokens, fewer than 3 special ones and 256 bytes")
+    for byte in range(256):
+        if tokens[BYTES_FROM + byte] != f"<0x{byte:02X}>":
+            text = f"token {BYTES_FROM + byte} is not <0x{byte:02X}>"
+            raise Unusable(f"{text}, as in files of llama2.c")
     vocab = {token: number for number, token in enumerate(tokens)}
     if len(vocab) < len(tokens):
         twice = next(token for number, token in enumerate(tokens) if vocab[token] != number)
@@ -68,10 +78,6 @@ def _pieces(data: bytes) -> tuple[list[bytes], list[float]]:
         at += length
         if len(pieces) > LARGEST_SIZE:
             raise Unusable(f"it has more than {LARGEST_SIZE} tokens")
-    if len(pieces) < BYTES_FROM + 256:
-        raise Unusable(
-            f"it has {len(pieces)} tokens, fewer than llama2.c's 3 special ones and 256 bytes"
-        )
     return pieces, scores
 
 
@@ -83,11 +89,6 @@ def _tokens(pieces: list[bytes]) -> list[str]:
         except UnicodeDecodeError as error:
             raise Unusable(f"token {number} is not UTF-8 text") from error
         tokens.append(text.strip("\n") if number in (1, 2) else text)
-    for byte in range(256):
-        if tokens[BYTES_FROM + byte] != f"<0x{byte:02X}>":
-            raise Unusable(
-                f"token {BYTES_FROM + byte} is not <0x{byte:02X}>, as in files of llama2.c"
-            )
     return tokens
 
 

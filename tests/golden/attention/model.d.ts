@@ -25,6 +25,12 @@ export interface State {
   readonly 'at': Out<Int32Array, readonly []>;
 }
 
+/** What every entry captures, by name. */
+export interface Captures {
+  train: {};
+  decode: {};
+}
+
 /** Inputs, outputs, parameters and memory of the model. */
 export declare const meta: {
   readonly name: 'Attention';

@@ -21,6 +21,11 @@ export interface State {
   readonly 'opt/opt/step': Out<Uint32Array, readonly []>;
 }
 
+/** What every entry captures, by name. */
+export interface Captures {
+  train: {};
+}
+
 /** Inputs, outputs, parameters and memory of the model. */
 export declare const meta: {
   readonly name: 'Halves';

@@ -20,6 +20,12 @@ export interface State {
   readonly 'opt/opt/step': Out<Uint32Array, readonly []>;
 }
 
+/** What every entry captures, by name. */
+export interface Captures {
+  train: {};
+  order: {};
+}
+
 /** Inputs, outputs, parameters and memory of the model. */
 export declare const meta: {
   readonly name: 'Lookups';

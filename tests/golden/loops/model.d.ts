@@ -26,6 +26,12 @@ export interface State {
   readonly 'rng/step': Out<Uint32Array, readonly []>;
 }
 
+/** What every entry captures, by name. */
+export interface Captures {
+  train: {};
+  dream: {};
+}
+
 /** Inputs, outputs, parameters and memory of the model. */
 export declare const meta: {
   readonly name: 'Loops';

@@ -25,6 +25,13 @@ export interface State {
   readonly 'rng/step': Out<Uint32Array, readonly []>;
 }
 
+/** What every entry captures, by name. */
+export interface Captures {
+  push: {};
+  look: {};
+  clear: {};
+}
+
 /** Inputs, outputs, parameters and memory of the model. */
 export declare const meta: {
   readonly name: 'Memory';

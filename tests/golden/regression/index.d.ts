@@ -47,6 +47,12 @@ export interface State {
   readonly 'opt/opt/exp_avg_sq/l2.b': Out<Float32Array, readonly [1]>;
 }
 
+/** What every entry captures, by name. */
+export interface Captures {
+  train: {};
+  predict: {};
+}
+
 /** Inputs, outputs, parameters and memory of the model. */
 export declare const meta: {
   readonly name: 'Regression';
@@ -270,6 +276,21 @@ export interface ReadData {
   split(share: number, seed?: number): Promise<[ReadData, ReadData]>;
 }
 
+/** Of a captured value; mean, deviation, min and max are those of its finite elements. */
+export interface Statistics {
+  readonly shape: readonly number[];
+  readonly mean: number;
+  readonly deviation: number;
+  readonly min: number;
+  readonly max: number;
+  /** How many elements are zero, NaN, infinite. */
+  readonly zeros: number;
+  readonly nan: number;
+  readonly infinite: number;
+  /** The finite elements in 32 bins of equal width from `min` to `max`. */
+  readonly histogram: Uint32Array;
+}
+
 /** Outputs on the GPU: destroy their buffers when you are done with them. */
 export type GpuOutputs<E extends keyof Outputs> = { readonly [K in keyof Outputs[E]]: { readonly buffer: Global<'GPUBuffer'>; readonly shape: readonly number[]; readonly dtype: 'f32' | 'i32' | 'u32' | 'i8' | 'u8' | 'bool' } };
 
@@ -324,6 +345,11 @@ export interface Loaded {
   gradients<E extends Training = 'train' extends Training ? 'train' : Training>(inputs: Inputs[E], entry?: E): Promise<Float32Array>;
   /** The second half: clipping, schedule, update; returns the outputs of the step. */
   apply<E extends Training = 'train' extends Training ? 'train' : Training>(gradients: Float32Array): Promise<Outputs[E]>;
+  /**
+   * Values inside the entry that was called last, or last of `entry`, in a bundle built with `--capture`; read from the device
+   * now. What a call in parts cannot join is left out, or, if it is among `names`, an error of code `captured`.
+   */
+  captured<E extends keyof Captures = keyof Captures>(options?: { entry?: E; names?: readonly string[] }): Promise<Captures[E]>;
   /** Undoes the `apply` directly before. */
   undo(): Promise<void>;
   params(): Promise<Params>;

@@ -43,6 +43,12 @@ export interface State {
   readonly 'opt/opt/ema/back.w': Out<Float32Array, readonly [8, 4]>;
 }
 
+/** What every entry captures, by name. */
+export interface Captures {
+  train: {};
+  probabilities: {};
+}
+
 /** Inputs, outputs, parameters and memory of the model. */
 export declare const meta: {
   readonly name: 'Tokens';

@@ -41,6 +41,7 @@ from wgcc.kernel.tree import (
     Let,
     Literal,
     Loop,
+    Module,
     Name,
     Statement,
     Unary,
@@ -76,6 +77,7 @@ def write_kernel(kernel: Kernel, name: str, library: Library) -> Function:
 
 def _fastest(kernel: Kernel, name: str, library: Library) -> Function:
     program = program_of(kernel)
+    library.add(fill(Module(tuple(kernel.own_functions.values())), _PLAIN).functions)
     over_panels = _over_panels(kernel, name, program, library)
     if over_panels is not None:
         return over_panels

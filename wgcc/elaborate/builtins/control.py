@@ -1,5 +1,6 @@
 """Explicit gradients, order of loops, comparison in tests: `stop_grad grad reversed close`;
-whole layers as values, and lists that grow: `params lerp append`; a look inside: `capture`."""
+whole layers as values, and lists that grow: `params lerp append`; a look inside: `capture`;
+bodies in WGSL: `wgsl`."""
 
 from __future__ import annotations
 
@@ -158,6 +159,11 @@ def append(tracer: Tracer, args: BoundArgs, at: Span) -> ListValue:
     return ListValue((*items.value.items, item.value))
 
 
+def wgsl(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
+    """The body of a function, written in WGSL, in a file beside the model."""
+    return tracer.own_kernel(args, at)
+
+
 def capture(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """x itself; runtimes show it under this name, after that of the layer."""
     x, name = expect.tensor(tracer, args, "x"), args["name"]
@@ -172,6 +178,7 @@ def capture(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
 
 
 FUNCTIONS = (
+    BuiltinFunction("wgsl", "file, function=none", wgsl),
     BuiltinFunction("reversed", "sequence", backwards),
     BuiltinFunction("stop_grad", "x", stop_grad),
     BuiltinFunction("grad", "value, wrt", grad),

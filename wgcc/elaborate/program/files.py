@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from wgcc.elaborate.declarations.constants import check_assertion, declare_const, declare_dim
-from wgcc.elaborate.report import Stop
+from wgcc.elaborate.report import Place, Stop
 from wgcc.elaborate.tracing.context import Context
 from wgcc.elaborate.tracing.values import (
     BUILT_IN,
@@ -23,19 +24,22 @@ from wgcc.elaborate.tracing.values import (
     LoadedFile,
     ModuleValue,
     Scope,
+    Text,
 )
-from wgcc.errors import Diagnostic, Diagnostics, Source
+from wgcc.errors import Diagnostic, Diagnostics, Source, Span
 from wgcc.files import LARGEST_TEXT, Unreadable, data_dir, keep_cached, read_cached, read_text
+from wgcc.kernel.own.read import OwnFunction, WrongWgsl, read_functions
 from wgcc.syntax import ast
 from wgcc.syntax.parser import parse
-from wgcc.syntax.tree_text import decode, encode
+from wgcc.syntax.tree_text import decode, encode, walk
 
 PRELUDE = "nn.wg"
 # Read only for programs that use one of their names.
-ON_DEMAND = ("recurrent.wg", "losses.wg", "matrices.wg", "channels.wg")
+ON_DEMAND = ("recurrent.wg", "losses.wg", "matrices.wg", "channels.wg", "packed.wg")
 # Nested imports: each level takes some of the stack.
 MOST_NESTED = 50
 MOST_FILES = 1000
+WGSL = ".wgsl"
 
 
 class Loader:
@@ -49,6 +53,8 @@ class Loader:
         self._loading: list[Path] = []
         self._prelude: LoadedFile | None = None
         self._root = self._shown_folder = Path()
+        self._given: Mapping[str, str] = {}
+        self._own: dict[Path, Mapping[str, OwnFunction]] = {}
         self._length = 0
         self._read = 0
 
@@ -66,6 +72,7 @@ class Loader:
         if _resolve(path) != _resolve(library):
             self._prelude = self._load_library(library)
         source = root if isinstance(root, Source) else Source(path.name, read_text(path), str(path))
+        self._given = source.files
         self._count(path, source.text)
         self._load_used(source.text)
         self.context.report.root = source
@@ -198,19 +205,7 @@ class Loader:
         report = self.context.report
         if at.value.startswith("std/"):
             return self._load_standard(at)
-        try:
-            path = _resolve(file.path.parent / at.value)
-        except (
-            OSError,
-            ValueError,
-            RuntimeError,
-        ) as error:  # a null byte, half a character, a cycle of links
-            text = f"cannot read `{at.value}`"
-            raise Stop(report.error("WG0701", text, at, "not a file name")) from error
-        if Path(at.value).is_absolute() or not path.is_relative_to(self._root):
-            text = f"`{at.value}` is outside the folder of the program"
-            problem = report.error("WG0704", text, at)
-            raise Stop(problem.help("copy the file next to the model, or into a folder beside it"))
+        path = self._beside(file, at.value, at)
         if path in self._files:
             return self._files[path]
         if path in self._loading:
@@ -222,15 +217,74 @@ class Loader:
         if len(self._loading) > MOST_NESTED:
             text = f"imports are nested more than {MOST_NESTED} levels deep"
             raise Stop(report.error("WG0702", text, at))
+        source = self._read_beside(path, at)
+        self._load_used(source.text)
+        return self._declare(parse(source, self.context.report.diagnostics), path)
+
+    def _beside(self, file: LoadedFile, name: str, at: Place) -> Path:
+        """The path of another file of the program, which is in its folder."""
+        report = self.context.report
+        try:
+            path = _resolve(file.path.parent / name)
+        except (
+            OSError,
+            ValueError,
+            RuntimeError,
+        ) as error:  # a null byte, half a character, a cycle of links
+            text = f"cannot read `{name}`"
+            raise Stop(report.error("WG0701", text, at, "not a file name")) from error
+        if Path(name).is_absolute() or not path.is_relative_to(self._root):
+            text = f"`{name}` is outside the folder of the program"
+            problem = report.error("WG0704", text, at)
+            raise Stop(problem.help("copy the file next to the model, or into a folder beside it"))
+        return path
+
+    def _read_beside(self, path: Path, at: Place) -> Source:
         name = path.relative_to(self._root).as_posix()
         try:
-            text = self._count(path, read_text(path))
-            source = Source(name, text, str(self._shown_folder / name))
-            self._load_used(source.text)
+            given = self._given.get(name)
+            text = self._count(path, read_text(path) if given is None else given)
         except Unreadable as error:
-            problem = report.error("WG0701", f"cannot read `{name}`", at, error.reason)
+            problem = self.context.report.error("WG0701", f"cannot read `{name}`", at, error.reason)
             raise Stop(problem) from error
-        return self._declare(parse(source, self.context.report.diagnostics), path)
+        return Source(name, text, str(self._shown_folder / name))
+
+    def own_functions(self, file: LoadedFile, at: Text) -> Mapping[str, OwnFunction]:
+        """The functions of a file in WGSL, which a function of `file` names; it is read once."""
+        path = self._beside(file, at.value, at.span)
+        if path.suffix != WGSL:
+            text = f"functions in WGSL are in a file that ends with {WGSL}, not in `{at.value}`"
+            raise Stop(self.context.report.error("WG0705", text, at.span))
+        if path not in self._own:
+            self._own[path] = self._read_own(path, at)
+        if not self._own[path]:
+            raise Stop
+        return self._own[path]
+
+    def _read_own(self, path: Path, at: Text) -> Mapping[str, OwnFunction]:
+        """Nothing if the file has a mistake, which is reported at its line."""
+        source = self._read_beside(path, at.span)
+        number = self._own_paths().index(path) if path in self._own_paths() else 0
+        prefix = f"own{number + 1}_" if number else "own_"
+        try:
+            return read_functions(source.text, source.name, lambda name: prefix + name)
+        except WrongWgsl as error:
+            span = Span(source, error.start, error.end)
+            problem = self.context.report.diagnostics.error("WG0705", error.message, span)
+            problem.also(at.span, "used here")
+            if error.help:
+                problem.help(error.help)
+            return {}
+
+    def _own_paths(self) -> list[Path]:
+        """All files in WGSL that the program names: their order numbers them."""
+        paths = set()
+        for file in self.files:
+            for piece in walk(file.tree):
+                if isinstance(piece, ast.String) and piece.value.endswith(WGSL):
+                    with contextlib.suppress(OSError, ValueError, RuntimeError):
+                        paths.add(_resolve(file.path.parent / piece.value))
+        return sorted(paths)
 
     def _count(self, path: Path, text: str) -> str:
         """The limit on the size of a program holds for all its files together."""

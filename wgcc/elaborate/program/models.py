@@ -296,7 +296,7 @@ METHODS = frozenset((
     "reset_to_bundle", "restore", "runner", "save", "snapshot", "state", "steps_done", "store",
     "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "tune",
     "tokens", "valueOf",
-    "apply", "generate", "gradients", "has_learned", "undo",
+    "apply", "captured", "generate", "gradients", "has_learned", "undo",
     "is_closed", "parameters", "set_values", "summary", "values_now",
 ))  # fmt: skip
 LONGEST_NAME, LONGEST_PATH = 127, 255

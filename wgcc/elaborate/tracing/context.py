@@ -17,14 +17,17 @@ from wgcc.elaborate.tracing.values import (
     FunctionValue,
     LayerDefinition,
     ListValue,
+    LoadedFile,
     OptimizerValue,
     ParamRef,
     Scope,
     StateRef,
     Tensor,
+    Text,
     TupleValue,
 )
 from wgcc.errors import Span
+from wgcc.kernel.own.read import OwnFunction
 from wgcc.syntax import ast
 
 if TYPE_CHECKING:
@@ -84,6 +87,7 @@ class Context(Tracer):
         self.parts = Parts()
         self.value: Callable[[ast.Expr], AnyValue]
         self.evaluate = self._evaluate
+        self.own_functions: Callable[[LoadedFile, Text], Mapping[str, OwnFunction]]
         self.in_test = False
         self.assertions: list[tuple[ast.Assert, Tensor]] = []
         self.entry: ast.Function | None = None

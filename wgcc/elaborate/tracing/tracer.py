@@ -18,6 +18,7 @@ from wgcc.elaborate.report import Budget, Place, Report, Stop, place
 from wgcc.elaborate.tracing.arguments import (
     MOST_NUMBERS,
     Arguments,
+    BoundArgs,
     RaggedList,
     common_dtype,
     list_contents,
@@ -67,6 +68,7 @@ class Tracer:
       raises `Stop` if it failed (for index items, which are handed over as syntax)
     - `call(function, arguments, at)`: the result of a call, for built-ins that take functions
     - `built_in(name)`: a built-in function that is written in the language
+    - `own_kernel(args, at)`: the result of a function whose body is in WGSL
     """
 
     def __init__(self, report: Report, trace: TracedGraph, here: Span) -> None:
@@ -81,6 +83,7 @@ class Tracer:
         self.evaluate: Callable[[ast.Expr], AnyValue]
         self.call: Callable[[AnyValue, Arguments, Span], AnyValue]
         self.built_in: Callable[[str], AnyValue]
+        self.own_kernel: Callable[[BoundArgs, Span], AnyValue]
         # Call sites of random numbers are numbered.
         self.sites = 0
         self.choices: list[Choice] = []

@@ -27,7 +27,7 @@ from wgcc.kernel.tree import (
     Statement,
 )
 from wgcc.ops import OPS
-from wgcc.ops.registry import Indirect, Join, Pointwise, Source, View
+from wgcc.ops.registry import Helper, Indirect, Join, Pointwise, Source, View
 from wgcc.schedule.codegen.bindings import Bindings, Hoisting, identity
 from wgcc.schedule.codegen.terms import clamp_index, expr_of, is_number, number, wgsl_type, zero
 
@@ -56,7 +56,7 @@ class Emitter:
 
     def __init__(self, producers: Mapping[str, Node], bindings: Bindings) -> None:
         self.bindings = bindings
-        self.functions: dict[str, None] = {}
+        self.functions: dict[Helper, None] = {}
         self.outer = Scope()
         self.inner: Scope | None = None
         self.inner_variables: frozenset[Variable] = frozenset()

@@ -9,6 +9,7 @@ from wgcc.ir.graph import FLOATS, Node, Value
 from wgcc.ir.places import ceil_div
 from wgcc.kernel.rewrite.substitute import Filling
 from wgcc.kernel.tree import Declaration, Module, Statement
+from wgcc.ops.registry import Helper
 from wgcc.passes.dataflow import moves
 from wgcc.schedule.codegen.bindings import Bindings, Parts
 from wgcc.schedule.codegen.emitter import Emitter
@@ -107,7 +108,7 @@ class Context:
             tuple(declared[region] for region in self.order),
             tuple(constants.items()),
             Module((*functions, *body.declarations)),
-            tuple(sorted(emitter.functions)),
+            tuple(sorted(emitter.functions, key=_name)),
             workgroup,
             shared,
             family,
@@ -137,3 +138,7 @@ class Context:
 
     def code(self, gpu: Launch, twin: Launch) -> GroupCode:
         return GroupCode({GPU: gpu}, self.order, self.shown, twin.kernel)
+
+
+def _name(helper: Helper) -> str:
+    return helper if isinstance(helper, str) else helper.name

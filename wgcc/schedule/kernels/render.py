@@ -47,10 +47,16 @@ def tree_of(kernel: Kernel) -> Module:
             *((Enable(F16),) if kernel.has_halves else ()),
             *(_variable(i, binding) for i, binding in enumerate(kernel.bindings)),
             *(Constant(name, Literal(n, "u32")) for name, n in kernel.constants if name in words),
-            *parse_module(source_of(kernel.functions)).declarations,
+            *_helpers(kernel),
             *_with_memory(kernel.body.declarations, own, memory),
         )
     )
+
+
+def _helpers(kernel: Kernel) -> Declarations:
+    """The functions that its body calls: those of ops, then those of users."""
+    files = [helper for helper in kernel.functions if isinstance(helper, str)]
+    return (*parse_module(source_of(files)).declarations, *kernel.own_functions.values())
 
 
 def _with_memory(

@@ -71,7 +71,7 @@ class Library:
 
     def __init__(self, module: Module, own: Mapping[str, FunctionDef] | None = None) -> None:
         self._module = module
-        self._own = own or {}
+        self._own = dict(own or {})
         self._compiled: dict[tuple[str, tuple[int, ...]], Compiled | None] = {}
         self._snippets: dict[tuple[str, tuple[int, ...]], Snippet | None] = {}
         self._names: dict[Expr, tuple[str, ...]] = {}
@@ -83,6 +83,10 @@ class Library:
         if key not in self._shared:
             self._shared[key] = self._module.add(write())
         return self._shared[key]
+
+    def add(self, functions: Mapping[str, FunctionDef]) -> None:
+        """Functions that users have written; in one program each has a name of its own."""
+        self._own.update(functions)
 
     def lookup(self, name: str) -> FunctionDef | None:
         return self._own.get(name) or standard_function(name)

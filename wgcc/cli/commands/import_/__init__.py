@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wgcc.cli.commands.import_.gguf_models import import_decoder
 from wgcc.cli.commands.import_.onnx_models import (
     comparing,
     import_model,
@@ -27,12 +28,17 @@ if TYPE_CHECKING:
 
 
 _HELP = """\
-Import an ONNX model, or PyTorch weights for a model of yours.
+Import an ONNX or GGUF model, or PyTorch weights for a model of yours.
 
 wgcc import MODEL.onnx -o FOLDER writes a model file, its weights, a README and a bundle, after
 comparing the bundle with the original on the same inputs, unless --no-compare is given. Sizes that
 the file leaves open are given with --set, inputs that are to be constants with --input. What cannot
 be imported is listed, and nothing is written.
+
+wgcc import MODEL.gguf -o FOLDER does the same for language models (llama, qwen2, qwen3, gemma, phi3
+and gpt2): weights of 4 and 8 bits stay packed, the vocabulary and the chat template come with them,
+and scores are compared with those of an evaluation in numpy. --set T=128 sets the tokens of a
+sequence, S those of the cache, C those of a chunk of the prompt.
 
 wgcc import WEIGHTS MODEL.wg converts weights of a .safetensors, .npz or .onnx file, of a .pt file
 where PyTorch is installed, which reads them without running code, of a .weights.h5 or .keras file
@@ -91,7 +97,7 @@ the example, the others show a split, an order of gates and a parameter that sta
 @click.command(name="import", help=_HELP)
 @click.argument(
     "weights",
-    metavar="MODEL.onnx | WEIGHTS.safetensors",
+    metavar="MODEL.onnx | MODEL.gguf | WEIGHTS.safetensors",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
 )
 @click.argument(
@@ -137,6 +143,11 @@ def command(
     """`_HELP` is what users read."""
     if model_file is None:
         given = {**options, "map_file": map_file, "propose": propose, "partial": partial}
+        from wgcc.importing.weight_files import is_gguf
+
+        if is_gguf(weights):
+            import_decoder(weights, output, given, as_json)
+            return
         import_model(weights, output, wishes(given), comparing(given), as_json)
         return
     if output is not None and output.is_dir():

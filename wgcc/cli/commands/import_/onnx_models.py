@@ -212,9 +212,6 @@ def _classes(options: Mapping[str, Any]) -> Classes | None:
 def import_model(
     path: Path, output: Path | None, wishes: Wishes, comparing: Comparing, as_json: bool
 ) -> None:
-    from wgcc.importing.weight_files import refuse_gguf
-
-    refuse_gguf(path)
     if path.suffix.lower() != ".onnx":
         raise click.UsageError(f"{path} is no .onnx file: give a MODEL.wg for these weights, too")
     if output is None:

@@ -1,0 +1,1 @@
+"""Functions that users write in WGSL: read, checked and made ready to be called by kernels."""

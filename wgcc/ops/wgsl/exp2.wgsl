@@ -1,0 +1,3 @@
+fn wg_exp2(x: f32) -> f32 {
+  return wg_pow(2.0f, x);
+}
