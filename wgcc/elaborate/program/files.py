@@ -64,6 +64,10 @@ class Loader:
         library = self.context.report.library
         return [file for file in self._files.values() if file.source not in library]
 
+    def file_of(self, source: Source) -> LoadedFile:
+        """The file of a text that was read."""
+        return next(file for file in self._files.values() if file.source is source)
+
     def load_root(self, root: Path | Source) -> LoadedFile:
         """The program itself, after the library. A file that cannot be read is a `WgError`."""
         path = Path(root.path) if isinstance(root, Source) else root
