@@ -96,7 +96,7 @@ OPS = (
 from wgcc.ir.index import coordinates_of, variable
 from wgcc.kernel.tree import Name
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.limits import grid_of, thread_index
+from wgcc.schedule.codegen.terms import grid_of, thread_index
 
 
 def turned_code(group, context):
@@ -115,7 +115,7 @@ def turned_code(group, context):
         workgroup=(64, 1, 1),
         grid=grid,
     )
-    return context.code(launch, launch)
+    return context.code(launch)
 ''',
     "wgcc/schedule/kernels/templates/turned.wgsl.jinja": """// One thread per element.
 @compute @workgroup_size(WORKGROUP)
