@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wgcc.access.devices import DEVICES
-from wgcc.access.verdict import COVERING_THREADS, LAUNCH_SECONDS, WAITING
+from wgcc.access.devices import DEVICES, LAUNCH_SECONDS
+from wgcc.access.verdict import COVERING_THREADS, WAITING
 
 VERDICTS = {
     "launch": f"starting the kernel (about {1e6 * LAUNCH_SECONDS:.0f} us) takes longer than "
     "its work",
     "latency": "the GPU waits for memory or barriers: fewer workgroups than it has units, fewer "
-    f"than {COVERING_THREADS} threads on a unit, or measured above {WAITING:.0f} x the least",
+    f"than {COVERING_THREADS} threads on a unit, long loops in a thread, or measured above "
+    f"{WAITING:.0f} x the least",
     "bandwidth": "memory is the busiest part",
     "arithmetic": "the lanes are the busiest part",
     "caches": "the way from the caches to the lanes is the busiest part",
@@ -43,7 +44,7 @@ KERNEL_COLUMNS = {
     "kernel": "its name: wgcc show MODEL --kernel NAME prints it",
     "workgroup": "threads that run together and share memory",
     "shared": "bytes of memory that a workgroup shares",
-    "registers": "words of all variables of a thread that are alive at once",
+    "registers": "of a thread: its variables that are alive at once, and a few more",
     "workgroups": "how many of them the dispatch starts, of the dispatch that moves most",
     "operations": "multiplications and additions of matrix products",
     "bytes": "what memory must give and take, each byte once",
