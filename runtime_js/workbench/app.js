@@ -38,13 +38,14 @@ async function check() {
   isAsking = true;
   const given = textOf();
   try {
-    const { answer, ms } = await ask('check', { files: bench.files, main: bench.main });
+    const settings = { files: bench.files, main: bench.main };
+    const { answer, ms, heap } = await ask('check', settings);
     if (given === textOf()) {
       bench.problems = answer.problems;
       bench.hints = answer.hints;
       drawChecked();
       drawProblems();
-      Object.assign(globalThis, { wgccChecked: { ms, problems: answer.problems.length } });
+      Object.assign(globalThis, { wgccChecked: { ms, heap, problems: answer.problems.length } });
       bench.announce('checked');
     }
   } catch (error) {
@@ -94,11 +95,12 @@ async function train() {
     const { answer, ms } = await ask('build', settings);
     if (answer.problem) throw new Error(answer.problem);
     const plan = JSON.parse(new TextDecoder().decode(answer.files['plan.json']));
-    bench.built = { ...answer, plan };
+    const built = { ...answer, plan };
+    bench.built = built;
     Object.assign(globalThis, { wgccBuilt: { ms, kernels: plan.kernels.length } });
     bench.announce('built');
     showTab('Run');
-    await runBundle(bench.built);
+    await runBundle(built);
     enter('ready', `Compiled in ${(ms / 1000).toFixed(2)} s: ${plan.kernels.length} kernels.`);
     await trainAtOnce();
   } catch (error) {

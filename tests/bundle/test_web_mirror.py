@@ -222,6 +222,7 @@ def test_types_of_the_runtime(form: str, joined: Path, tmp_path: Path) -> None:
         "lib": ["es2024", "esnext.disposable", "dom", "dom.iterable", "dom.asynciterable"],
     }  # fmt: skip
     graph = [f"graph/{path.name}" for path in sorted((RUNTIME / "graph").glob("*.js"))]
+    graph.append("live/reload.js")
     modules = [*runtime_modules(), *page_modules(), "page/places.d.ts", *graph]
     folder, names = (RUNTIME, modules) if form == "modules" else (joined, [*runtime_files()])
     files = [str(folder / name) for name in names]

@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "tokens": ("core",),
 }
 # Pages and programs that use the runtime.
-NOT_JOINED = ("bundle", "graph", "page", "stacks", "workbench")
+NOT_JOINED = ("bundle", "graph", "live", "page", "stacks", "workbench")
 # Ways to write JavaScript for size, which a minifier does better.
 WRITTEN_FOR_SIZE = {
     r"^(?:const|let) \{[^}]*\} = (?:Object|Number|Math|Array)\b": "gives a built-in another name",

@@ -115,7 +115,7 @@ def turned_code(group, context):
         workgroup=(64, 1, 1),
         grid=grid,
     )
-    return context.code(launch, launch)
+    return context.code(launch)
 ''',
     "wgcc/schedule/kernels/templates/turned.wgsl.jinja": """// One thread per element.
 @compute @workgroup_size(WORKGROUP)

@@ -14,19 +14,16 @@ from wgcc.backends.wasm.encoding.module import PAGE, Function, Module
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.backends.wasm.write_kernel import scratch_words, write_kernel
 from wgcc.kernel.parse import parse_module
-from wgcc.kernel.rewrite.substitute import Filling
-from wgcc.kernel.tree import Module as Tree
-from wgcc.schedule.kernel import Binding, Kernel
-from wgcc.schedule.kernels.render import page
+from wgcc.schedule.kernel import Binding, DispatchWork, ProductTask, ThreadTask
 
 Array = np.ndarray[Any, Any]
 KINDS = {"float32": "f32", "int32": "i32", "uint32": "u32"}
 
 
 class Built:
-    """The module of a kernel whose bindings are `arrays`."""
+    """The module of some work whose bindings are `arrays`."""
 
-    def __init__(self, kernel: Kernel, arrays: Mapping[str, Array], threads: int = 1) -> None:
+    def __init__(self, work: DispatchWork, arrays: Mapping[str, Array], threads: int = 1) -> None:
         self.arrays = arrays
         self._places = {}
         end = 64
@@ -34,10 +31,10 @@ class Built:
             self._places[name] = end
             end += -(-array.nbytes // 64) * 64
         self._scratch = end
-        self._per_thread = -(-scratch_words(kernel) * 4 // 64) * 64
+        self._per_thread = -(-scratch_words(work) * 4 // 64) * 64
         pages = -(-(end + threads * self._per_thread) // PAGE)
         module = Module((pages, pages))
-        function = write_kernel(kernel, "kernel", Library(module))
+        function = write_kernel(work, "kernel", Library(module))
         self.locals = set(function.local_names)
         index = module.add(function)
         f = Function("run", [("thread", I32), ("threads", I32)])
@@ -71,26 +68,15 @@ class Built:
         }
 
 
-def kernel_of(
-    name: str,
+def work_of(
+    task: ThreadTask | ProductTask,
     functions: str,
     constants: Mapping[str, int],
     arrays: Mapping[str, Array],
     written: tuple[str, ...],
-    holes: Mapping[str, Filling] | None = None,
-    family: str = "",
-) -> Kernel:
+) -> DispatchWork:
     bindings = tuple(
         Binding(name, KINDS[array.dtype.name], array.size, name in written)
         for name, array in arrays.items()
     )
-    body = page(name, dict(constants), holes)
-    return Kernel(
-        name,
-        bindings,
-        tuple(constants.items()),
-        Tree((*parse_module(functions).declarations, *body.declarations)),
-        functions=(),
-        workgroup=(1, 1, 1),
-        family=family,
-    )
+    return DispatchWork(bindings, tuple(constants.items()), parse_module(functions), task)

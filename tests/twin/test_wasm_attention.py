@@ -17,7 +17,7 @@ from wgcc.errors import Diagnostics, Source
 from wgcc.ir.program import Program
 from wgcc.ops import OPS
 from wgcc.ops.registry import Sample
-from wgcc.schedule.kernel import Kernel
+from wgcc.schedule.kernel import DispatchWork
 
 NAMES = ("attention", "attention_grad_q", "attention_grad_kv")
 DTYPES = {kind: np.dtype(dtype) for dtype, kind in KINDS.items()}
@@ -29,26 +29,26 @@ def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(attention, name, 1)
 
 
-def kernel_of(name: str, sample: Sample) -> Kernel:
+def work_of(name: str, sample: Sample) -> DispatchWork:
     graph = forward_graph("e", OPS[name], sample)
     program = Program("Samples", entries={"e": graph})
     schedule = compile_program(Source("samples.wg", ""), program, Diagnostics()).schedule
     (dispatch,) = schedule.entries["e"].dispatches
-    return dispatch.twin
+    return dispatch.work
 
 
 def built(name: str, sample: Sample) -> Built:
     """With random numbers in all that is bound; small whole numbers where those are positions."""
-    kernel, random = kernel_of(name, sample), np.random.default_rng(1)
+    work, random = work_of(name, sample), np.random.default_rng(1)
     arrays = {
         binding.name: (
             random.normal(size=binding.count).astype(np.float32)
             if binding.element == "f32"
             else np.full(binding.count, 3, DTYPES[binding.element])
         )
-        for binding in kernel.bindings
+        for binding in work.bindings
     }
-    return Built(kernel, arrays, threads=3)
+    return Built(work, arrays, threads=3)
 
 
 @pytest.mark.usefixtures("any_size")

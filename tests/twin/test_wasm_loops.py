@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from wasm_kernels import Built, kernel_of
-from wgcc.kernel.build import expression, statements
+from wasm_kernels import Built, work_of
+from wgcc.kernel.build import statements
+from wgcc.schedule.kernel import ThreadTask
 
 # One thread per column; neighbours read neighbours, a row at a time.
 COLUMN_SUMS = """
@@ -26,10 +27,9 @@ def built(body: str, rows: int, columns: int) -> Built:
     random = np.random.default_rng(rows + columns)
     shapes = {"x": (rows,), "a": (rows, columns), "y": (columns,)}
     arrays = {name: random.normal(size=at).astype(np.float32) for name, at in shapes.items()}
-    constants = {"OUTER": columns, "WORKGROUP": 64, "ROWS": rows, "COLUMNS": columns}
-    holes = {"BODY": statements(body), "INDEX": expression("id.x")}
-    kernel = kernel_of("loop", "", constants, arrays, ("y",), holes)
-    return Built(kernel, arrays, threads=7)
+    constants = {"ROWS": rows, "COLUMNS": columns}
+    task = ThreadTask("o", columns, statements(body))
+    return Built(work_of(task, "", constants, arrays, ("y",)), arrays, threads=7)
 
 
 @pytest.mark.parametrize("columns", [1, 3, 4, 15, 16, 17, 37, 64, 100])

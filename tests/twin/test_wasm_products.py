@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wasm_kernels import Built, kernel_of
+from wasm_kernels import Built, work_of
 from wgcc.backends.wasm.panels import micro_kernel
 from wgcc.backends.wasm.panels.micro_kernel import tiling_of
-from wgcc.schedule.kernel import Kernel
+from wgcc.schedule.kernel import ProductTask
 
 Array = np.ndarray[Any, Any]
 # (batch, rows, columns, inner)
@@ -49,15 +49,6 @@ def arrays_of(sizes: tuple[int, ...], left: str, right: str) -> dict[str, Array]
     }
 
 
-def product_of(
-    functions: str,
-    constants: dict[str, int],
-    arrays: dict[str, Array],
-    written: tuple[str, ...],
-) -> Kernel:
-    return kernel_of("twin_product", functions, constants, arrays, written, family="product")
-
-
 def product(
     sizes: tuple[int, ...], left: str, right: str, form: tuple[str, str, str], sums: bool = False
 ) -> Built:
@@ -71,10 +62,9 @@ def product(
     )
     functions = "\n".join(texts).replace("{left}", LEFTS[left][0])
     functions = functions.replace("{right}", RIGHTS[right][0])
-    constants = dict(zip(("BATCH", "ROWS", "COLS", "DEPTH"), sizes, strict=True))
-    constants |= {"SUMS": int(sums), **dict(zip("ZMNK", sizes, strict=True))}
-    kernel = product_of(functions, constants, arrays, ("s", "y"))
-    return Built(kernel, arrays, threads=5)
+    constants = dict(zip("ZMNK", sizes, strict=True))
+    task = ProductTask(*sizes, sums=sums)
+    return Built(work_of(task, functions, constants, arrays, ("s", "y")), arrays, threads=5)
 
 
 def operands(built: Built, left: str, right: str) -> tuple[Array, Array]:
@@ -158,9 +148,9 @@ def test_windows_reach_beyond_the_border(channels: int) -> None:
     depth, random = taps * channels, np.random.default_rng(channels)
     shapes = {"a": (rows, channels), "b": (depth, columns), "y": (rows, columns)}
     arrays = {name: random.normal(size=at).astype(np.float32) for name, at in shapes.items()}
-    constants = {"BATCH": 1, "ROWS": rows, "COLS": columns, "DEPTH": depth, "SUMS": 0}
-    constants |= {"M": rows, "N": columns, "C": channels}
-    built = Built(product_of(WINDOW, constants, arrays, ("y",)), arrays)
+    constants = {"M": rows, "N": columns, "C": channels}
+    task = ProductTask(1, rows, columns, depth, sums=False)
+    built = Built(work_of(task, WINDOW, constants, arrays, ("y",)), arrays)
     padded = np.vstack([np.zeros((1, channels)), arrays["a"], np.zeros((taps, channels))])
     windows = np.stack([padded[i : i + taps].reshape(-1) for i in range(rows)])
     assert "multiply_panels" in built.functions
@@ -179,8 +169,7 @@ def test_threads_give_the_same_bits() -> None:
 
 def test_blocks_of_columns_fit_the_cache_and_feed_the_threads() -> None:
     def blocks(rows: int, columns: int, depth: int) -> tuple[int, int]:
-        constants = {"BATCH": 1, "ROWS": rows, "COLS": columns, "DEPTH": depth, "SUMS": 0}
-        found = tiling_of(constants)
+        found = tiling_of(ProductTask(1, rows, columns, depth, sums=False))
         assert found is not None
         return found.block, found.blocks
 
@@ -189,4 +178,4 @@ def test_blocks_of_columns_fit_the_cache_and_feed_the_threads() -> None:
     assert blocks(512, 65, 128) == (72, 1)
     assert blocks(512, 1000, 65536) == (8, 125)
     assert blocks(8, 1024, 64) == (64, 16)
-    assert tiling_of({"BATCH": 1, "ROWS": 1, "COLS": 64, "DEPTH": 64, "SUMS": 0}) is None
+    assert tiling_of(ProductTask(1, 1, 64, 64, sums=False)) is None

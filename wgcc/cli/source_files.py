@@ -20,20 +20,20 @@ def write_source(path: Path, text: str) -> None:
     file.chmod(mode)
 
 
-def changes(folders: Iterable[Path]) -> Iterator[None]:
-    """Once now, then whenever a .wg file in or below one of the folders changes."""
+def changes(folders: Iterable[Path], files: str = "*.wg") -> Iterator[None]:
+    """Once now, then whenever one of the files in or below one of the folders changes."""
     places = list(folders)
     seen: dict[Path, int] | None = None
     while True:
-        now = {path: when for folder in places for path, when in _times(folder)}
+        now = {path: when for folder in places for path, when in _times(folder, files)}
         if now != seen:
             seen = now
             yield
         time.sleep(POLL_SECONDS)
 
 
-def _times(folder: Path) -> Iterator[tuple[Path, int]]:
-    for path in folder.rglob("*.wg"):
+def _times(folder: Path, files: str) -> Iterator[tuple[Path, int]]:
+    for path in folder.rglob(files):
         try:
             yield path, path.stat().st_mtime_ns
         except OSError:  # it was renamed or deleted at this moment

@@ -10,7 +10,7 @@ from wgcc.errors import Span
 from wgcc.ir.dtypes import F16
 from wgcc.ir.graph import Constant
 from wgcc.ir.places import ALIGNMENT, MAX_BINDINGS, WORD, Buffer, Place, round_up
-from wgcc.kernel.tree import FunctionDef, Module
+from wgcc.kernel.tree import Binary, FunctionDef, If, Let, Module, Name, Statement
 from wgcc.ops.registry import Helper
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Binding",
     "Buffer",
     "Dispatch",
+    "DispatchWork",
     "EntrySchedule",
     "Kernel",
     "Launch",
@@ -106,8 +107,6 @@ class Kernel:
 
     `body` is the page with its holes filled, without bindings, constants, workgroup memory and the
     functions of ops; `kernels/render.py` has the whole tree. `page` is where it was written.
-    `family` says what all its threads compute together (`product`, `attention`, …), where a back
-    end may have a better way than one thread after the other.
     """
 
     page: str
@@ -117,12 +116,11 @@ class Kernel:
     functions: tuple[Helper, ...]
     workgroup: tuple[int, int, int]
     shared: tuple[WorkgroupVariable, ...] = ()
-    family: str = ""
 
     @property
-    def own_functions(self) -> dict[str, FunctionDef]:
-        """The functions that users have written, by name."""
-        return {each.name: each for each in self.functions if isinstance(each, FunctionDef)}
+    def own_functions(self) -> tuple[FunctionDef, ...]:
+        """The functions that users have written."""
+        return tuple(each for each in self.functions if isinstance(each, FunctionDef))
 
     @property
     def storage_buffers(self) -> int:
@@ -148,6 +146,72 @@ class Launch:
     grid: tuple[int, int, int]
     iterations: int = 0
 
+    @property
+    def work(self) -> DispatchWork:
+        """A kernel without workgroups is its own work; `main` starts with the thread's number."""
+        kernel = self.kernel
+        main = kernel.body.functions["main"]
+        own = tuple(declared for declared in kernel.body.declarations if declared is not main)
+        match main.body:
+            case (Let(index), If(Binary(">=", Name(own_index), Name(count))), *body):
+                assert own_index == index, kernel.page
+                task = ThreadTask(index, dict(kernel.constants)[count], tuple(body))
+                helpers = kernel.own_functions
+                return DispatchWork(kernel.bindings, kernel.constants, Module(own), task, helpers)
+        raise ValueError(f"{kernel.page} does not start with the number of its thread")
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadTask:
+    """`body` runs for each number `index` below `count`, in any order."""
+
+    index: str
+    count: int
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProductTask:
+    """`finish(z, m, n, x)` takes x, the sum of `left(z, m, k) * right(z, k, n)` in the order of k.
+
+    With `sums`, `finish_sum(n, x)` takes the sum of `right(0, k, n)`.
+    """
+
+    batch: int
+    rows: int
+    cols: int
+    inner: int
+    sums: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionTask:
+    """`op` is `attention` or one of its gradients, `attention_grad_q` and `attention_grad_kv`.
+
+    The functions are those of `kernels/attention_access.py` for single elements (`query_at`, …,
+    `put_y`), and which keys a row sees. `options`: `moving` (rows start at `offset()`), `masked`
+    (`mask_at` is added to scores), `kept` (`put_rows` stores what gradients need of each row),
+    `makes_stats` (`put_stats` stores what the gradients of keys need of each row).
+    """
+
+    op: str
+    options: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchWork:
+    """Says what a dispatch computes, for back ends that share it out in a way of their own.
+
+    `functions` load operands and store results; they see bindings and constants. `helpers` are
+    functions that users have written. No limit of a driver counts here.
+    """
+
+    bindings: tuple[Binding, ...]
+    constants: tuple[tuple[str, int], ...]
+    functions: Module
+    task: ThreadTask | ProductTask | AttentionTask
+    helpers: tuple[FunctionDef, ...] = ()
+
 
 @dataclass(frozen=True, slots=True)
 class Made:
@@ -163,14 +227,14 @@ class Dispatch:
     """One step of an entry: one launch, and those that tuning may replace it by, by profile.
 
     `regions` are the places that its bindings cover, the same in all profiles.
-    `twin` says it for machines without a GPU, where no limits of a driver count.
+    `work` says what it computes without saying how threads share it.
     """
 
     label: str
     regions: tuple[Place, ...]
     launches: Mapping[str, Launch]
     shows: tuple[str, ...]
-    twin: Kernel
+    work: DispatchWork
     span: Span | None = None
     flops: int = 0
     made: tuple[Made, ...] = ()

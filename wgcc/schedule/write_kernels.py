@@ -126,7 +126,7 @@ class KernelWriter:
         label, flops = _label(group, planned), sum(_product_flops(root) for root in group.roots)
         shows = tuple(", then ".join(texts) for texts in code.shows)
         made = tuple(_explain_outputs(group, planned))
-        return Dispatch(label, code.regions, code.launches, shows, code.twin, span, flops, made)
+        return Dispatch(label, code.regions, code.launches, shows, code.work, span, flops, made)
 
     def _context(self, group: Group, planned: EntryPlan) -> Context:
         loaded = _loaded_weights(group, planned) if self.copies else set()

@@ -15,7 +15,7 @@ PACKAGES = ("lark", "jinja2", "markupsafe")
 _LEFT_OUT = {
     "cli", "importing", "from_onnx", "to_onnx", "to_torch", "exporting", "access", "sklearn.py",
     "in_memory.py", "_data", "__pycache__", "site.py", "npm_parts.py", "archive.py", "serve.py",
-    "cuda", "__pyinstaller",
+    "wheel.py", "cuda", "__pyinstaller", "tools", "grammars",
 }  # fmt: skip
 _RUNTIME = (
     "__init__", "bundle_files", "data/__init__", "data/problems", "errors", "interrupts", "machine",
@@ -25,10 +25,12 @@ _RUNTIME = (
 _TEXTS = {".py", ".lark", ".jinja", ".wgsl", ".txt", ".json"}
 # Modules of Python's library that compiling never imports; they are a third of its bytes.
 _UNUSED_LIBRARY = (
-    "_pyrepl", "curses", "dbm", "doctest", "email", "ensurepip", "http", "idlelib",
-    "imaplib", "lib2to3", "mailbox", "multiprocessing", "nntplib", "optparse", "pdb", "pickletools",
-    "poplib", "pydoc", "pydoc_data", "smtplib", "sqlite3", "statistics", "tarfile", "tkinter",
-    "turtle", "unittest", "wsgiref", "xml", "xmlrpc",
+    "_pydatetime", "_pyio", "_pyrepl", "bdb", "cProfile", "configparser", "curses", "dbm",
+    "doctest", "email", "ensurepip", "ftplib", "http", "idlelib", "imaplib", "lib2to3", "mailbox",
+    "multiprocessing", "nntplib", "optparse", "pdb", "pickletools", "plistlib", "poplib",
+    "profile", "pstats", "pydoc", "pydoc_data", "smtplib", "socketserver", "sqlite3", "statistics",
+    "tarfile", "tkinter", "tomllib", "trace", "turtle", "unittest", "uuid", "wsgiref", "xml",
+    "xmlrpc",
 )  # fmt: skip
 _KEPT_ENCODINGS = {
     "__init__", "aliases", "ascii", "cp437", "latin_1", "raw_unicode_escape", "unicode_escape",

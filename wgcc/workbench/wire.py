@@ -131,7 +131,11 @@ class Workbench:
         return program_text(run_passes(self._traced, until=name)) if self._traced else ""
 
     def _write(self, files: Mapping[str, str]) -> None:
+        """Only these files are there afterwards: imports find no program of an earlier question."""
         self._folder.mkdir(parents=True, exist_ok=True)
+        for path in self._folder.glob("*.wg"):
+            if path.name not in files:
+                path.unlink()
         for name, text in files.items():
             path = self._folder / Path(name).name
             path.write_text(text, encoding="utf-8")

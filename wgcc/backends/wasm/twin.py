@@ -11,7 +11,7 @@ from wgcc.backends.wasm.encoding.module import PAGE, Function, Module
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.backends.wasm.write_kernel import scratch_words, write_kernel
 from wgcc.ir.places import ceil_div
-from wgcc.schedule.kernel import WORD, Dispatch, Kernel, Place, Rounds, Schedule
+from wgcc.schedule.kernel import WORD, Dispatch, DispatchWork, Place, Rounds, Schedule
 from wgcc.schedule.kernels.copies import COPIES, master
 
 # Buffers start on boundaries of this many bytes, after the words that belong to the module.
@@ -66,13 +66,13 @@ def why_too_large(schedule: Schedule) -> str:
 
 
 def _scratch(schedule: Schedule) -> int:
-    return _align(WORD * max((scratch_words(d.twin) for d in schedule.dispatches), default=0))
+    return _align(WORD * max((scratch_words(d.work) for d in schedule.dispatches), default=0))
 
 
 def kernel_text(dispatch: Dispatch) -> str:
     """The WebAssembly text of what a dispatch runs, and of the functions that it calls."""
     module = Module((1, MOST_PAGES))
-    function = write_kernel(dispatch.twin, dispatch.label, Library(module))
+    function = write_kernel(dispatch.work, dispatch.label, Library(module))
     called = [*module.functions, function]
     return "\n\n".join(wat(f, module.functions) for f in reversed(called))
 
@@ -121,7 +121,7 @@ class _Writer:
         self._module, self._memory, self._scratch = module, memory, scratch
         self._library = Library(module)
         self._barrier = module.add(write_barrier())
-        self._kernels: dict[Kernel, int] = {}
+        self._kernels: dict[DispatchWork, int] = {}
 
     def entry(
         self,
@@ -176,12 +176,12 @@ class _Writer:
 
     def _kernel(self, dispatch: Dispatch) -> int:
         # How buffers are bound is of no concern here.
-        bindings = tuple(replace(b, aliased=False) for b in dispatch.twin.bindings)
-        kernel = replace(dispatch.twin, bindings=bindings)
-        if kernel not in self._kernels:
-            function = write_kernel(kernel, dispatch.label, self._library)
-            self._kernels[kernel] = self._module.add(function)
-        return self._kernels[kernel]
+        bindings = tuple(replace(b, aliased=False) for b in dispatch.work.bindings)
+        work = replace(dispatch.work, bindings=bindings)
+        if work not in self._kernels:
+            function = write_kernel(work, dispatch.label, self._library)
+            self._kernels[work] = self._module.add(function)
+        return self._kernels[work]
 
 
 def _align(number: int) -> int:

@@ -7,7 +7,7 @@ is tried: what takes fewest instructions is kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
@@ -27,18 +27,18 @@ from wgcc.backends.wasm.kernels.scopes import (
     span_of,
 )
 from wgcc.backends.wasm.panels.attention import Layout, layout_of, write_attention
+from wgcc.backends.wasm.panels.by_threads import by_threads
 from wgcc.backends.wasm.panels.micro_kernel import Tiling, tiling_of
 from wgcc.backends.wasm.panels.panels import write_product
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.ir.dtypes import F16
 from wgcc.ir.index import Index, constant
-from wgcc.kernel.rewrite.substitute import fill
+from wgcc.kernel.rewrite.substitute import fill, substitute_body
 from wgcc.kernel.tree import (
     Binary,
     Expr,
     FunctionDef,
     If,
-    Let,
     Literal,
     Loop,
     Module,
@@ -46,7 +46,7 @@ from wgcc.kernel.tree import (
     Statement,
     Unary,
 )
-from wgcc.schedule.kernel import Kernel
+from wgcc.schedule.kernel import AttentionTask, DispatchWork, ProductTask, ThreadTask
 
 # Each thread gets this many iterations at least, and whole vectors of them.
 GRAIN = 16
@@ -68,17 +68,17 @@ class Program:
     constants: Mapping[str, Held]
 
 
-def write_kernel(kernel: Kernel, name: str, library: Library) -> Function:
+def write_kernel(work: DispatchWork, name: str, library: Library) -> Function:
     """A function of the addresses of its bindings, (thread, threads) and the thread's scratch."""
-    function = _fastest(kernel, name, library)
+    function = _fastest(work, name, library)
     hoist_constants(function)
     return function
 
 
-def _fastest(kernel: Kernel, name: str, library: Library) -> Function:
-    program = program_of(kernel)
-    library.add(fill(Module(tuple(kernel.own_functions.values())), _PLAIN).functions)
-    over_panels = _over_panels(kernel, name, program, library)
+def _fastest(work: DispatchWork, name: str, library: Library) -> Function:
+    program = program_of(work)
+    library.add(fill(Module(work.helpers), _PLAIN).functions)
+    over_panels = _over_panels(work, name, program, library)
     if over_panels is not None:
         return over_panels
     best, least = None, inf
@@ -90,7 +90,7 @@ def _fastest(kernel: Kernel, name: str, library: Library) -> Function:
         if columns in tried:
             continue
         tried.add(columns)
-        body = _attempt(kernel, name, program, library, columns, least)
+        body = _attempt(work, name, program, library, columns, least)
         if columns is not None:
             waiting += rows_of(program.count, body.divisors)
         if body.scopes.cost < least:
@@ -100,7 +100,7 @@ def _fastest(kernel: Kernel, name: str, library: Library) -> Function:
 
 
 def _attempt(
-    kernel: Kernel,
+    work: DispatchWork,
     name: str,
     program: Program,
     library: Library,
@@ -111,9 +111,9 @@ def _attempt(
 
     The cost is infinite if it cannot be written or exceeds `most`.
     """
-    env = _bindings(kernel, program)
-    body = _new_body(kernel, name, program, library, env)
-    threads = _Threads(body, len(kernel.bindings))
+    env = _bindings(work, program)
+    body = _new_body(work, name, program, library, env)
+    threads = _Threads(body, len(work.bindings))
     body.row = columns
     try:
         with body.scopes.limit(most):
@@ -126,15 +126,17 @@ def _attempt(
     return body
 
 
-def _over_panels(kernel: Kernel, name: str, program: Program, library: Library) -> Function | None:
+def _over_panels(
+    work: DispatchWork, name: str, program: Program, library: Library
+) -> Function | None:
     """A product or attention over packed panels, if that pays and all of it can be vectors."""
-    env, first = _bindings(kernel, program), len(kernel.bindings)
+    env, first = _bindings(work, program), len(work.bindings)
 
     def new_body() -> Body:
-        return _new_body(kernel, name, program, library, env)
+        return _new_body(work, name, program, library, env)
 
     try:
-        match panels_of(kernel):
+        match panels_of(work):
             case Tiling() as tiling:
                 return write_product(new_body, tiling, first, env).f
             case Layout() as layout:
@@ -144,30 +146,34 @@ def _over_panels(kernel: Kernel, name: str, program: Program, library: Library) 
     return None
 
 
-def panels_of(kernel: Kernel) -> Tiling | Layout | None:
-    constants = dict(kernel.constants)
-    if kernel.family == "product":
-        return tiling_of(constants)
-    return layout_of(kernel.family, constants)
+def panels_of(work: DispatchWork) -> Tiling | Layout | None:
+    """None where panels do not pay, or threads have nothing in common."""
+    match work.task:
+        case ProductTask() as product:
+            return tiling_of(product)
+        case AttentionTask(op):
+            return layout_of(op, dict(work.constants))
+    return None
 
 
-def scratch_words(kernel: Kernel) -> int:
+def scratch_words(work: DispatchWork) -> int:
     """How much memory of its own each thread needs."""
-    panels = panels_of(kernel)
-    return max(panels.words if panels else 0, dict(kernel.constants).get("SCRATCH", 0))
+    panels, sizes = panels_of(work), dict(work.constants)
+    scores = 2 * max(sizes["KEYS"], sizes["TALL"]) if isinstance(work.task, AttentionTask) else 0
+    return max(panels.words if panels else 0, scores)
 
 
-def _bindings(kernel: Kernel, program: Program) -> Env:
+def _bindings(work: DispatchWork, program: Program) -> Env:
     """The names that all functions of a kernel see: constants, bindings and scratch memory."""
     env: Env = {**program.constants}
-    env["scratch"] = Storage(len(kernel.bindings) + 2, "f32", written=True)
-    for i, binding in enumerate(kernel.bindings):
+    env["scratch"] = Storage(len(work.bindings) + 2, "f32", written=True)
+    for i, binding in enumerate(work.bindings):
         env[binding.name] = Storage(i, _KINDS[binding.element], binding.written)
     return env
 
 
-def _new_body(kernel: Kernel, name: str, program: Program, library: Library, env: Env) -> Body:
-    params = [(binding.name, I32) for binding in kernel.bindings]
+def _new_body(work: DispatchWork, name: str, program: Program, library: Library, env: Env) -> Body:
+    params = [(binding.name, I32) for binding in work.bindings]
     params += [("thread", I32), ("threads", I32), ("scratch", I32)]
     return Body(Function(name, params), library, program.functions, env)
 
@@ -266,27 +272,15 @@ def _walks_rows(program: Program) -> bool:
 _PLAIN = {"wg_max": "max", "wg_min": "min", "Values": "f32"}
 
 
-def program_of(kernel: Kernel) -> Program:
-    constants = {name: Held("u32", index=constant(n)) for name, n in kernel.constants}
-    tree = fill(kernel.body, _PLAIN)
-    for name, value in tree.constants.items():
+def program_of(work: DispatchWork) -> Program:
+    work = by_threads(work)
+    assert isinstance(work.task, ThreadTask)
+    constants = {name: Held("u32", index=constant(n)) for name, n in work.constants}
+    own = fill(work.functions, _PLAIN)
+    for name, value in own.constants.items():
         constants[name] = _number(value, constants)
-    functions = dict(tree.functions)
-    main = functions.pop("main")
-    variable_, count, body = _threads_of(main.body, constants)
-    return Program(variable_, count, body, functions, constants)
-
-
-def _threads_of(
-    body: Sequence[Statement], constants: Mapping[str, Held]
-) -> tuple[str, int, tuple[Statement, ...]]:
-    """The variable that numbers the threads, how many there are, and what each does."""
-    first, guard, *rest = body
-    assert isinstance(first, Let) and isinstance(guard, If), "a kernel starts with its thread"
-    condition = guard.condition
-    assert isinstance(condition, Binary) and condition.op == ">="
-    assert isinstance(condition.left, Name) and condition.left.name == first.name
-    return first.name, _whole(condition.right, constants), tuple(rest)
+    body = substitute_body(work.task.body, _PLAIN)
+    return Program(work.task.index, work.task.count, body, own.functions, constants)
 
 
 def _number(expr: Expr, known: Mapping[str, Held]) -> Held:

@@ -9,7 +9,6 @@ for the gradients of q, one along the rows for those of k and v.
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.index import constant, coordinates_of, variable
@@ -20,7 +19,7 @@ from wgcc.ops.attention import optional
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.limits import grid_of, thread_index, unroll_times
 from wgcc.schedule.fuse.group import Group
-from wgcc.schedule.kernel import Launch, Place, WorkgroupVariable
+from wgcc.schedule.kernel import AttentionTask, DispatchWork, Launch, Place, WorkgroupVariable
 from wgcc.schedule.kernels.attention_access import (
     AttentionAccess,
     AttentionSizes,
@@ -76,7 +75,7 @@ def attention_code(group: Group, context: Context) -> GroupCode:
 
     keys = sizes.keys_seen(node.attrs["window"])
     loop = TileLoop(sizes.tall, keys, (sizes.inner_4,), (sizes.width_4,), joins=True)
-    twin = launch_panels("attention", elements(), sizes, flags)
+    work = attention_work("attention", elements(), sizes, flags)
     shape = tile_shape(sizes, Kept((sizes.width_4,), scores=1, beside=34))
     if shape is None:
         gpu = launch_blocks("attention_blocks", elements(), sizes, loop, flags)
@@ -85,7 +84,7 @@ def attention_code(group: Group, context: Context) -> GroupCode:
     else:
         access = with_vectors(fours)
         gpu = launch_tiles("attention_tiles", access, sizes, loop, shape, flags, (ROW_TILE,))
-    return context.code(gpu, twin)
+    return context.code(gpu, work)
 
 
 def launch_blocks(
@@ -129,45 +128,11 @@ def launch_blocks(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Panels:
-    """Sizes of the twin's form, by names of constants.
-
-    For each of `rows` it computes products with all `columns`, one for each of `depths`, and from
-    those a result for each of `widths`.
-    """
-
-    rows: str
-    columns: str
-    depths: tuple[str, ...]
-    widths: tuple[str, ...]
-
-
-PANELS = {
-    "attention": Panels("TALL", "KEYS", ("INNER",), ("WIDTH",)),
-    "attention_grad_q": Panels("TALL", "KEYS", ("INNER", "WIDTH"), ("INNER",)),
-    "attention_grad_kv": Panels("KEYS", "TALL", ("INNER", "WIDTH"), ("INNER", "WIDTH")),
-}
-
-
-def launch_panels(
-    family: str, access: AttentionAccess, sizes: AttentionSizes, flags: Mapping[str, bool]
-) -> Launch:
-    """The launch for the twin, which packs rows and keys into panels of its own."""
-    return access.context.launch(
-        f"twin_{family}",
-        access.emitter,
-        constants={**sizes.constants(), "SCRATCH": 2 * max(sizes.keys, sizes.tall)},
-        functions=access.functions,
-        values={
-            **flags,
-            "origin": "offset()" if flags["moving"] else "0i",
-            "panels": PANELS[family],
-        },
-        workgroup=(1, 1, 1),
-        grid=(1, 1, 1),
-        family=family,
-    )
+def attention_work(
+    op: str, access: AttentionAccess, sizes: AttentionSizes, flags: Mapping[str, bool]
+) -> DispatchWork:
+    task = AttentionTask(op, frozenset(name for name, is_set in flags.items() if is_set))
+    return access.context.work(access.emitter, task, access.functions, sizes.constants())
 
 
 # Threads of a workgroup that makes row statistics, and those that share a row.
@@ -225,7 +190,7 @@ def _code(
         access.sees(node, extras, sizes, along)
         return access
 
-    twin = launch_panels(template, elements(), sizes, flags)
+    work = attention_work(template, elements(), sizes, flags)
     kept = {
         "key": Kept(loop.sums, scores=2, beside=38),
         "row": Kept(loop.sums, scores=2, beside=26),
@@ -239,7 +204,7 @@ def _code(
             memory = (ROW_TILE,)
         access = with_vectors(fours)
         gpu = launch_tiles(f"{template}_tiles", access, sizes, loop, shape, flags, memory)
-    return context.code(gpu, twin)
+    return context.code(gpu, work)
 
 
 def _make_stats(access: AttentionAccess, values: tuple[Value, Value, Value], vec4: bool) -> None:
@@ -251,8 +216,8 @@ def _make_stats(access: AttentionAccess, values: tuple[Value, Value, Value], vec
 
 def attention_stats_code(group: Group, context: Context) -> GroupCode:
     node = group.roots[0]
-    twin = _stats_by_thread(node, context)
-    return context.code(_stats(node, context), twin)
+    by_thread = _stats_by_thread(node, context)
+    return context.code(_stats(node, context), by_thread.work)
 
 
 def _stats(node: Node, context: Context) -> Launch:
@@ -288,7 +253,7 @@ def _stats(node: Node, context: Context) -> Launch:
 
 
 def _stats_by_thread(node: Node, context: Context) -> Launch:
-    """One thread per row, for the twin."""
+    """One thread per row."""
     y, kept, dy = node.inputs
     emitter = Emitter(context.inlined, context.bindings())
     rows = y.type.size // y.shape[3]

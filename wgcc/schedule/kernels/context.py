@@ -8,13 +8,23 @@ from dataclasses import dataclass, field
 from wgcc.ir.graph import FLOATS, Node, Value
 from wgcc.ir.places import ceil_div
 from wgcc.kernel.rewrite.substitute import Filling
-from wgcc.kernel.tree import Declaration, Module, Statement
+from wgcc.kernel.tree import Declaration, FunctionDef, Module, Statement
 from wgcc.ops.registry import Helper
 from wgcc.passes.dataflow import moves
 from wgcc.schedule.codegen.bindings import Bindings, Parts
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.limits import grid_of, thread_index
-from wgcc.schedule.kernel import GPU, Kernel, Launch, Place, WorkgroupVariable
+from wgcc.schedule.kernel import (
+    GPU,
+    AttentionTask,
+    Binding,
+    DispatchWork,
+    Kernel,
+    Launch,
+    Place,
+    ProductTask,
+    WorkgroupVariable,
+)
 from wgcc.schedule.kernels.copies import Span
 from wgcc.schedule.kernels.render import page
 
@@ -26,7 +36,7 @@ class GroupCode:
     launches: Mapping[str, Launch]
     regions: tuple[Place, ...]
     shows: tuple[tuple[str, ...], ...]
-    twin: Kernel
+    work: DispatchWork
 
 
 def no_copies(names: Sequence[str]) -> None:
@@ -89,31 +99,45 @@ class Context:
         variant: Callable[[Module], Module] | None = None,
         iterations: int = 0,
         shared: tuple[WorkgroupVariable, ...] = (),
-        family: str = "",
     ) -> Launch:
         """A launch whose bindings come in the order that the first launch of the group fixed.
 
         `values` are names, flags and lists of the page, `holes` the trees that it leaves open;
         `variant` rewrites the page.
         """
-        bindings = emitter.bindings
-        if not self.order:
-            self.order, self.shown = bindings.regions(), bindings.shows()
-        declared = dict(zip(bindings.regions(), bindings.declarations(), strict=True))
-        assert set(declared) == set(self.order), "launches of one group must touch the same memory"
+        bindings = self._bound(emitter.bindings)
         body = page(page_name, {**constants, **(values or {})}, holes)
         body = variant(body) if variant else body
         kernel = Kernel(
             page_name,
-            tuple(declared[region] for region in self.order),
+            bindings,
             tuple(constants.items()),
             Module((*functions, *body.declarations)),
             tuple(sorted(emitter.functions, key=_name)),
             workgroup,
             shared,
-            family,
         )
         return Launch(kernel, grid, iterations)
+
+    def work(
+        self,
+        emitter: Emitter,
+        task: ProductTask | AttentionTask,
+        functions: Sequence[Declaration],
+        constants: Mapping[str, int],
+    ) -> DispatchWork:
+        """Says what the group computes, by functions that the emitter wrote."""
+        bindings = self._bound(emitter.bindings)
+        helpers = tuple(each for each in emitter.functions if isinstance(each, FunctionDef))
+        own = Module(tuple(functions))
+        return DispatchWork(bindings, tuple(constants.items()), own, task, helpers)
+
+    def _bound(self, bindings: Bindings) -> tuple[Binding, ...]:
+        if not self.order:
+            self.order, self.shown = bindings.regions(), bindings.shows()
+        declared = dict(zip(bindings.regions(), bindings.declarations(), strict=True))
+        assert set(declared) == set(self.order), "launches of one group must touch the same memory"
+        return tuple(declared[region] for region in self.order)
 
     def launch_threads(
         self,
@@ -136,8 +160,9 @@ class Context:
             iterations=iterations,
         )
 
-    def code(self, gpu: Launch, twin: Launch) -> GroupCode:
-        return GroupCode({GPU: gpu}, self.order, self.shown, twin.kernel)
+    def code(self, gpu: Launch, work: DispatchWork | None = None) -> GroupCode:
+        """`work` is what it computes; without, each thread of the launch does so on its own."""
+        return GroupCode({GPU: gpu}, self.order, self.shown, work or gpu.work)
 
 
 def _name(helper: Helper) -> str:

@@ -2,8 +2,8 @@
 
 Parameters themselves stay f32. Their copies have the same order in an arena of f16, so that the
 kernel of an update writes both. Whatever else changes a parameter is followed by `refresh`: at the
-end of an entry, and in runtimes after they have written parameters. The twin has no copies: there
-`params` itself is bound.
+end of an entry, and in runtimes after they have written parameters. Only GPUs have
+copies: elsewhere `params` itself is bound.
 """
 
 from __future__ import annotations
@@ -137,9 +137,8 @@ def _dispatch(span: Span) -> Dispatch:
     gpu = _kernel(span, VECTOR)
     grid = grid_of(ceil_div(span.words, VECTOR * WORKGROUP))
     shows = (f"{span.buffer}, words {span.start} to {span.end}", "the same as f16")
-    return Dispatch(
-        LABEL, (span.region, span.copy), {GPU: Launch(gpu, grid)}, shows, _kernel(span, 1)
-    )
+    work = Launch(_kernel(span, 1), grid).work
+    return Dispatch(LABEL, (span.region, span.copy), {GPU: Launch(gpu, grid)}, shows, work)
 
 
 def _kernel(span: Span, width: int) -> Kernel:

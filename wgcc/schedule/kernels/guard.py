@@ -7,9 +7,12 @@ already lost.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from wgcc.ir.places import MAX_BINDING, SCALARS, ceil_div
+from wgcc.kernel.build import statements
+from wgcc.kernel.rewrite.transform import Body
+from wgcc.kernel.tree import Module
 from wgcc.schedule.kernel import (
     ALIGNMENT,
     MAX_BINDINGS,
@@ -17,9 +20,11 @@ from wgcc.schedule.kernel import (
     Binding,
     Buffer,
     Dispatch,
+    DispatchWork,
     Kernel,
     Launch,
     Place,
+    ThreadTask,
 )
 from wgcc.schedule.kernels.render import page
 
@@ -103,11 +108,10 @@ def _dispatch(runs: Sequence[_Run]) -> Dispatch:
     ranges = [
         Binding(f"x{i}", "u32", region.count, written=False) for i, region in enumerate(regions)
     ]
-    longest = max(region.count for region in regions)
-    twin = {**constants, "WORDS": WORDS_PER_GROUP, "THREADS": ceil_div(longest, WORDS_PER_GROUP)}
+    bindings = (*ranges, Binding("flag", "atomic<u32>", FLAG.count, written=True))
     kernel = Kernel(
         "finite",
-        (*ranges, Binding("flag", "atomic<u32>", FLAG.count, written=True)),
+        bindings,
         tuple(constants.items()),
         page("finite", constants),
         functions=(),
@@ -118,5 +122,33 @@ def _dispatch(runs: Sequence[_Run]) -> Dispatch:
         (*regions, FLAG),
         {"gpu": Launch(kernel, (groups, 1, 1))},
         (*(run.label for run in runs), "1 if a word is NaN or infinite"),
-        replace(kernel, constants=tuple(twin.items()), body=page("twin_finite", twin)),
+        _work(bindings, regions, constants),
+    )
+
+
+def _work(
+    bindings: tuple[Binding, ...], regions: Sequence[Place], constants: Mapping[str, int]
+) -> DispatchWork:
+    """One thread looks at some words of each range that are side by side."""
+    looks = [_look(f"x{n}", f"FIRST_{n}", f"COUNT_{n}") for n in range(len(regions))]
+    body = statements(
+        "var highest = 0u; LOOK(); if (highest == 0x7f800000u) { flag[0] = 1u; }",
+        LOOK=tuple(statement for look in looks for statement in look),
+    )
+    threads = ceil_div(max(region.count for region in regions), WORDS_PER_GROUP)
+    own = {**constants, "WORDS": WORDS_PER_GROUP}
+    return DispatchWork(bindings, tuple(own.items()), Module(()), ThreadTask("o", threads, body))
+
+
+def _look(words: str, first: str, count: str) -> Body:
+    """NaN and infinity have the highest exponent, whose bits are all 1."""
+    return statements(
+        """
+        for (var i = FIRST + o * WORDS; i < min(COUNT, FIRST + o * WORDS + WORDS); i++) {
+          highest = max(highest, RANGE[i] & 0x7f800000u);
+        }
+        """,
+        RANGE=words,
+        FIRST=first,
+        COUNT=count,
     )

@@ -1,11 +1,11 @@
 """Adding elements up by ids along an axis, in a fixed order and without atomics.
 
-Small tables: on a GPU one thread per sum looks through all ids that may name it; in the twin, where
-that is too many loads, one thread per column loops over the ids once.
+Small tables: on a GPU one thread per sum looks through all ids that may name it; with few threads
+that is too many loads, so there one thread per column loops over the ids once.
 
 Large tables: positions of ids are put in the order of ids before, sorted in runs that are merged
 into longer ones; of equal ids the first position is first. Then each element is loaded once: on a
-GPU a workgroup makes a few rows of the table, with lanes along its columns; in the twin one thread
+GPU a workgroup makes a few rows of the table, with lanes along its columns; elsewhere one thread
 makes each row. Rows that no id names are zero: a table is written once, as a whole.
 """
 
@@ -37,7 +37,7 @@ TILE_ELEMENTS, MOST_ROWS, BUSY = 2048, 64, 256
 
 def id_sums_code(group: Group, context: Context) -> GroupCode:
     node = group.roots[0]
-    return context.code(_tiles(node, context), _thread_per_row(node, context))
+    return context.code(_tiles(node, context), _thread_per_row(node, context).work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +175,12 @@ MIN_SHARED_RUN = 32
 def order_ids_code(group: Group, context: Context) -> GroupCode:
     node = group.roots[0]
     shared = node.output.type.size > MIN_SHARED_RUN
-    return context.code(_order(node, context, shared), _order(node, context, False))
+    return context.code(_order(node, context, shared), _order(node, context, False).work)
 
 
 def merge_ids_code(group: Group, context: Context) -> GroupCode:
     launch = _merge(group.roots[0], context)
-    return context.code(launch, launch)
+    return context.code(launch)
 
 
 def id_reader(emitter: Emitter, ids: Value, rows: int) -> tuple[Declaration, ...]:
@@ -263,7 +263,7 @@ def _merge(node: Node, context: Context) -> Launch:
 
 def scatter_code(group: Group, context: Context) -> GroupCode:
     node = group.roots[0]
-    return context.code(_thread_per_sum(node, context), _thread_per_column(node, context))
+    return context.code(_thread_per_sum(node, context), _thread_per_column(node, context).work)
 
 
 class _ScatterParts:

@@ -1,6 +1,6 @@
 """Kernels that loop over elements: one by one, or reducing rows, with any number of results.
 
-The same group is written in two ways: one thread per result (short rows, and the twin), or one
+The same group is written in two ways: one thread per result (short rows, and its work), or one
 workgroup per result, its lanes sharing the row and combining by halves. Where results are side by
 side in memory and elements of a row are not, one workgroup makes several results. One that adds up
 columns takes several rows one after the other.
@@ -60,21 +60,21 @@ MANY_RESULTS = 65_536
 
 
 def loop_code(group: Group, context: Context) -> GroupCode:
-    """The launch of a loop group, and the twin's."""
+    """The launch of a loop group; its work is said for one thread per result."""
     assert group.space is not None
     if column_sums(group.roots, group.space):
         gpu = _row_groups(group, context, LaneShape())
-        return context.code(gpu, _row_groups(group, context, None))
+        return context.code(gpu, _row_groups(group, context, None).work)
     writer = _Writer(group, context)
     is_long = writer.iterations > GOOD_ITERATIONS
     writer.unrolled = 1
     by_thread = _threads(writer, writer.body(), _workgroup_size(group.space))
     if not is_long and not _is_shared(group.space):
-        return context.code(by_thread, by_thread)
+        return context.code(by_thread)
     shape = lane_shape(group.space, _row_touches(writer))
     if shape.width > 1 and group.space.outer >= MANY_RESULTS and not is_long:
-        return context.code(by_thread, by_thread)
-    return context.code(_workgroups(group, context, shape), by_thread)
+        return context.code(by_thread)
+    return context.code(_workgroups(group, context, shape), by_thread.work)
 
 
 def loop_candidates(group: Group, context: Context) -> list[Launch]:
@@ -176,7 +176,7 @@ class _Writer:
             self.emitter.define(reduction.value, self._at(reduction.value), Name(reduction.name))
 
     def _add_to_column(self, node: Node) -> Statement:
-        """Adds to a column in workgroup memory; the twin adds in the place of the sum."""
+        """Adds to a column in workgroup memory; without it, in the place of the sum."""
         operand, value = node.inputs[0], node.output
         element = self.emitter.at(operand, coordinates_of(self.space.position(), operand.shape))
         if self.shape:

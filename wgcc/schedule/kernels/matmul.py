@@ -6,6 +6,7 @@ block of results in registers. Operands and results are bound as vectors where t
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wgcc.ir.dtypes import F16
@@ -13,6 +14,7 @@ from wgcc.ir.graph import Node
 from wgcc.ir.index import Index, Variable, coordinates_of, linear, variable
 from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import expression, member, u32
+from wgcc.kernel.rewrite.substitute import Filling
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Assign, Binary, Declaration, Expr, If, Name, Statement
 from wgcc.ops.registry import Reduce
@@ -23,7 +25,15 @@ from wgcc.schedule.codegen.limits import Grid, grid_of
 from wgcc.schedule.fuse.fuse import product_position
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.fuse.product_operands import ColumnPart, column_part
-from wgcc.schedule.kernel import MAX_WORKGROUPS, WORD, Launch, Place, WorkgroupVariable
+from wgcc.schedule.kernel import (
+    MAX_WORKGROUPS,
+    WORD,
+    DispatchWork,
+    Launch,
+    Place,
+    ProductTask,
+    WorkgroupVariable,
+)
 from wgcc.schedule.kernels.context import Context, GroupCode
 from wgcc.schedule.kernels.operands import (
     INNER,
@@ -35,7 +45,8 @@ from wgcc.schedule.kernels.operands import (
     write_loader,
     write_plain_loader,
 )
-from wgcc.schedule.kernels.tile_code import ResultBlock, TileWriter
+from wgcc.schedule.kernels.tile_loads import TileLoad
+from wgcc.schedule.kernels.tile_results import ResultBlock
 from wgcc.schedule.kernels.tile_shape import SUBGROUP, Sizes, Tile, tile_shapes
 
 # How many shapes tuning tries.
@@ -45,7 +56,7 @@ CANDIDATES = 4
 def matmul_code(group: Group, context: Context) -> GroupCode:
     """The tiles that should be best on most GPUs."""
     (tile,) = tile_shapes(_sizes(group), width=_width(group, context))
-    return context.code(_tiles(group, context, tile), _panels(group, context))
+    return context.code(_tiles(group, context, tile), _work(group, context))
 
 
 def matmul_candidates(group: Group, context: Context) -> list[Launch]:
@@ -59,23 +70,13 @@ def _width(group: Group, context: Context) -> int:
     return WORD // 2 if all(_halves(group, context).values()) else WORD
 
 
-def _panels(group: Group, context: Context) -> Launch:
-    """The launch for the twin, which packs both operands into panels of its own."""
-    sizes = _sizes(group)
+def _work(group: Group, context: Context) -> DispatchWork:
+    """The product itself: functions that load one element and make use of one result."""
+    sizes, sums = _sizes(group), _bias_gradient(group) is not None
     forms = Forms(*_operands(group), is_vector=False, vectors=frozenset())
     functions, used, _ = _functions(group, context, forms, hoisted=False)
-    return context.launch(
-        "twin_product",
-        used,
-        constants={
-            **{"BATCH": sizes.batch, "ROWS": sizes.rows, "COLS": sizes.cols},
-            **{"DEPTH": sizes.inner, "SUMS": int(_bias_gradient(group) is not None)},
-        },
-        functions=functions,
-        workgroup=(1, 1, 1),
-        grid=(1, 1, 1),
-        family="product",
-    )
+    task = ProductTask(sizes.batch, sizes.rows, sizes.cols, sizes.inner, sums)
+    return context.work(used, task, functions, {})
 
 
 def _tiles(group: Group, context: Context, tile: Tile) -> Launch:
@@ -84,13 +85,13 @@ def _tiles(group: Group, context: Context, tile: Tile) -> Launch:
     functions, used, hoisted = _functions(group, context, forms)
     across, down = ceil_div(sizes.cols, tile.cols), ceil_div(sizes.rows, tile.rows)
     grid, folded = _grid(across, down, sizes.batch)
-    loads = tuple(
-        TileWriter(operand, forms.width(operand), halves[operand.name], has, tile, sizes).load()
+    loads = [
+        TileLoad(operand, forms.width(operand), halves[operand.name], has, tile, sizes)
         for operand, has in zip(forms.operands, hoisted, strict=True)
-    )
-    block = ResultBlock(
-        tile, sizes, forms.width(forms.left), forms.width(forms.right), forms.is_vector
-    )
+    ]
+    left, right = map(forms.width, forms.operands)
+    has_sums = _bias_gradient(group) is not None
+    block = ResultBlock(tile, sizes, left, right, forms.is_vector, has_sums)
     return context.launch(
         "matmul_tiles",
         used,
@@ -101,18 +102,50 @@ def _tiles(group: Group, context: Context, tile: Tile) -> Launch:
             **{"ROW_STRIDE": tile.row_stride, "SLICE_STRIDE": tile.slice_stride},
             **{"ROWS_TILE": tile.rows, "COLS_TILE": tile.cols},
             **forms.strides(tile),
-            **{"SUMS": int(_bias_gradient(group) is not None), **folded},
+            **{"SUMS": int(has_sums), **folded},
         },
         functions=functions,
-        values={
-            "operands": loads,
-            "group": "id" if folded["FOLDED"] else "group",
-            **block.holes(halves),
-        },
+        values=_choices(tile, block, is_folded=folded["FOLDED"] > 0),
+        holes=_steps_of(loads, block, halves),
         workgroup=(tile.across, tile.down, tile.slices),
         grid=grid,
         shared=_workgroup_variables(group, forms, tile, halves),
     )
+
+
+def _choices(tile: Tile, block: ResultBlock, is_folded: bool) -> dict[str, object]:
+    """The words of the page that depend on sizes."""
+    sliced = tile.slices > 1
+    return {
+        "sliced": sliced,
+        "workgroup": "ACROSS, DOWN, SLICES" if sliced else "ACROSS, DOWN",
+        "group": "id" if is_folded else "group",
+        "padding": "; zeros pad the edges" if block.is_ragged else "",
+        "first_k": "lane.z" if sliced else "0u",
+        "next_k": "k += SLICES" if sliced else "k++",
+    }
+
+
+def _steps_of(
+    loads: Sequence[TileLoad], block: ResultBlock, halves: Mapping[str, bool]
+) -> dict[str, Filling]:
+    """The statements of the page that depend on sizes."""
+    inside = "group.y == 0u && slot < COLS_TILE" + (
+        " && n_tile + slot < COLS" if block.column_ends else ""
+    )
+    return {
+        "HOISTED": tuple(s for load in loads for s in load.before()),
+        "ZEROS": block.zeros(),
+        "LOADS": (
+            *(s for load in loads for s in load.loads()),
+            *(s for load in loads for s in load.stores()),
+        ),
+        "PRODUCTS": block.products(halves),
+        "PARTS": block.parts(),
+        "SUM_INSIDE": expression(inside),
+        "TOTAL": block.total(),
+        "RESULTS": block.results(),
+    }
 
 
 def _workgroup_variables(

@@ -2,7 +2,7 @@
 
 A bitonic network sorts the positions of elements, in workgroup memory if a row fits. The score and
 the place of the last class to keep are found bit by bit. One workgroup shares a row on a GPU; short
-rows, and those of the twin, have one thread each.
+rows have one thread each, and so has their work.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ MOST_IN_WORKGROUP = 2048
 def sort_code(group: Group, context: Context) -> GroupCode:
     node = group.roots[0]
     shared = node.output.shape[node.attrs["axis"]] > MIN_SHARED_ROW
-    return context.code(
-        _launch_row_sort(node, context, shared), _launch_row_sort(node, context, False)
-    )
+    launch = _launch_row_sort(node, context, shared)
+    return context.code(launch, _launch_row_sort(node, context, False).work)
 
 
 def _launch_row_sort(node: Node, context: Context, shared: bool) -> Launch:
@@ -136,8 +135,8 @@ LOOKS = 64
 def select_code(group: Group, context: Context) -> GroupCode:
     node = group.roots[0]
     shared = node.output.shape[-1] >= MIN_SHARED_ROW
-    gpu, twin = (_launch_select(node, context, *how) for how in ((shared, True), (False, False)))
-    return context.code(gpu, twin)
+    gpu, plain = (_launch_select(node, context, *how) for how in ((shared, True), (False, False)))
+    return context.code(gpu, plain.work)
 
 
 def _launch_select(node: Node, context: Context, shared: bool, limited: bool) -> Launch:

@@ -40,13 +40,16 @@ WORKGROUP = 64
 
 
 def scan_code(group: Group, context: Context) -> GroupCode:
-    node = group.roots[0]
-    return context.code(*(_launch(node, context, most, _sum) for most in (MAX_UNROLLED, 1)))
+    return _code(group.roots[0], context, _sum)
 
 
 def running_best_code(group: Group, context: Context) -> GroupCode:
-    node = group.roots[0]
-    return context.code(*(_launch(node, context, most, _best) for most in (MAX_UNROLLED, 1)))
+    return _code(group.roots[0], context, _best)
+
+
+def _code(node: Node, context: Context, rule: Rule) -> GroupCode:
+    launch, plain = (_launch(node, context, most, rule) for most in (MAX_UNROLLED, 1))
+    return context.code(launch, plain.work)
 
 
 def _sum(node: Node, operands: Sequence[Expr]) -> _Step:
@@ -70,9 +73,10 @@ class _Step:
     body: Body
 
 
-def _launch(
-    node: Node, context: Context, most: int, rule: Callable[[Node, Sequence[Expr]], _Step]
-) -> Launch:
+Rule = Callable[[Node, Sequence[Expr]], _Step]
+
+
+def _launch(node: Node, context: Context, most: int, rule: Rule) -> Launch:
     shape = node.output.shape
     space = reduction_space(shape, (node.attrs["axis"],))
     emitter = Emitter(context.inlined, context.bindings())
@@ -91,7 +95,7 @@ def _launch(
     return context.launch_threads(emitter, body, space.outer, WORKGROUP, constants, iterations)
 
 
-# States that one thread of the twin carries: loads count there, threads do not.
+# States that are carried together where loads count and threads do not.
 MOST_CARRIED = 16
 
 
@@ -153,7 +157,7 @@ def state_output_code(group: Group, context: Context) -> GroupCode:
     writes = {"put_y": (node.output, "z t e")}
     kernel = _Kernel(node, context, sizes, "state_output", writes)
     launch = kernel.launch(sizes.batch * sizes.chunks * sizes.channels)
-    return context.code(launch, launch)
+    return context.code(launch)
 
 
 def state_grad_channels_code(group: Group, context: Context) -> GroupCode:
@@ -162,7 +166,7 @@ def state_grad_channels_code(group: Group, context: Context) -> GroupCode:
     writes = {"put": (node.output, "z k row e")}
     kernel = _Kernel(node, context, sizes, "state_grad_channels", writes)
     launch = kernel.launch(sizes.batch * sizes.chunks * sizes.channels)
-    return context.code(launch, launch)
+    return context.code(launch)
 
 
 def state_grad_states_code(group: Group, context: Context) -> GroupCode:
@@ -171,18 +175,17 @@ def state_grad_states_code(group: Group, context: Context) -> GroupCode:
     writes = {"put_db": (node.output, "part z t n"), "put_dc": (node.output, "part z t n+")}
     kernel = _Kernel(node, context, sizes, "state_grad_states", writes)
     launch = kernel.launch(parts * sizes.batch * sizes.chunks * sizes.states, parts=parts)
-    return context.code(launch, launch)
+    return context.code(launch)
 
 
 def _carrying(kernel: _Kernel, block: int | None = None) -> GroupCode:
     """`block`: how many states a thread carries, where it must be all of them."""
     sizes = kernel.sizes
     rows = sizes.batch * sizes.states * sizes.channels
-    in_twin = block or _divisor(sizes.states, MOST_CARRIED)
-    return kernel.context.code(
-        kernel.launch(rows // (block or 1), block or 1),
-        kernel.launch(rows // in_twin, in_twin, limited=False),
-    )
+    together = block or _divisor(sizes.states, MOST_CARRIED)
+    launch = kernel.launch(rows // (block or 1), block or 1)
+    plain = kernel.launch(rows // together, together, limited=False)
+    return kernel.context.code(launch, plain.work)
 
 
 # Where each operand is read, by its name among the op's inputs.

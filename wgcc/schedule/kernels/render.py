@@ -56,7 +56,7 @@ def tree_of(kernel: Kernel) -> Module:
 def _helpers(kernel: Kernel) -> Declarations:
     """The functions that its body calls: those of ops, then those of users."""
     files = [helper for helper in kernel.functions if isinstance(helper, str)]
-    return (*parse_module(source_of(files)).declarations, *kernel.own_functions.values())
+    return (*parse_module(source_of(files)).declarations, *kernel.own_functions)
 
 
 def _with_memory(

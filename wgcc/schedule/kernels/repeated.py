@@ -53,7 +53,7 @@ class Repeated:
             known.code.launches,
             tuple(here[region] for region in known.code.regions),
             tuple(tuple(called.get(text, text) for text in texts) for texts in known.code.shows),
-            known.code.twin,
+            known.code.work,
         )
 
 

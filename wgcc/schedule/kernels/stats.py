@@ -1,4 +1,4 @@
-"""Kernels of statistics: one workgroup for a tensor on a GPU, one thread of the twin.
+"""Kernels of statistics: one workgroup for a tensor on a GPU, one thread elsewhere.
 
 Both look at every element twice, because deviation and bins need the mean and the range. Bins are
 counted by atomic additions of whole numbers, whose order does not matter.
@@ -31,7 +31,7 @@ REDUCTIONS = (
 
 def stats_code(group: Group, context: Context) -> GroupCode:
     node = group.roots[0]
-    return context.code(_launch(node, context, True), _launch(node, context, False))
+    return context.code(_launch(node, context, True), _launch(node, context, False).work)
 
 
 def _launch(node: Node, context: Context, shared: bool) -> Launch:
@@ -46,7 +46,7 @@ def _launch(node: Node, context: Context, shared: bool) -> Launch:
         WorkgroupVariable("bins", "atomic<u32>", ("BINS",)),
     )
     return context.launch(
-        "stats" if shared else "twin_stats",
+        "stats" if shared else "stats_by_thread",
         emitter,
         constants=sizes,
         functions=_functions(node, emitter, length, shared),

@@ -1,7 +1,7 @@
 """Optimizer steps: all tensors of a run at once, four words of their arenas per thread.
 
-The twin takes one word per thread, because neighbouring threads are lanes of its vectors. Beside
-them stands what advances the counter of a loop.
+Its work is said for one word per thread, without f16 copies. Beside them stands what advances the
+counter of a loop.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ VECTOR = 4
 
 
 def update_code(group: Group, context: Context) -> GroupCode:
-    return context.code(_launch(group, context, VECTOR), _launch(group, context, 1))
+    return context.code(_launch(group, context, VECTOR), _launch(group, context, 1).work)
 
 
 def _launch(group: Group, context: Context, most: int) -> Launch:
@@ -74,7 +74,7 @@ def _copy(
     width: int,
     most: int,
 ) -> Body:
-    """Stores the f16 copies of parameters; the twin has none."""
+    """Stores the f16 copies of parameters, which only GPUs have."""
     form = form_of(node)
     if "p" not in form.writes or not has_room(len(form.lists), bool(form.scalars)):
         return ()
@@ -118,4 +118,4 @@ def counter_code(group: Group, context: Context) -> GroupCode:
     moved = Binary("+" if step > 0 else "-", word, u32(1))
     body = (Assign(word, moved if step else u32(int(root.attrs["start"]))),)
     launch = context.launch_threads(emitter, body, threads=1, workgroup=1)
-    return context.code(launch, launch)
+    return context.code(launch)

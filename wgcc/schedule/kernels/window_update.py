@@ -32,7 +32,7 @@ def window_update_code(group: Group, context: Context) -> GroupCode:
         launch = write(node, context)
     else:
         launch = _merge(node, context)
-    return context.code(launch, launch)
+    return context.code(launch)
 
 
 def _overwrite(node: Node, context: Context) -> Launch:

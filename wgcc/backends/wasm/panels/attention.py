@@ -1,9 +1,9 @@
 """Attention and its gradients over packed panels, with the micro-kernel of products.
 
-All three have one form (`twin_attention_main.wgsl.jinja` says it for one row): a row is multiplied
-by the columns it sees, the kernel's own `weigh` makes weights of the products, and the results are
-sums of factors with these weights. Here four rows are multiplied at a time; columns and factors
-are packed once for all rows that see them.
+All three have one form (`by_threads.py` says it for one row): a row is multiplied by the columns it
+sees, `weigh` makes weights of the products, and the results are sums of factors with these weights.
+Here four rows are multiplied at a time; columns and factors are packed once for all rows that see
+them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from itertools import accumulate
 
 from wgcc.backends.wasm.kernels.body import Body, share
 from wgcc.backends.wasm.kernels.scopes import LANES, Env, Span
+from wgcc.backends.wasm.panels.by_threads import SHAPES
 from wgcc.backends.wasm.panels.micro_kernel import (
     COLUMNS,
     ROWS,
@@ -27,7 +28,6 @@ from wgcc.backends.wasm.panels.packing import TRANSPOSE, LeftPacking, RightPacki
 from wgcc.ir.index import Index, constant
 from wgcc.ir.places import ceil_div
 from wgcc.kernel.parse import parse_expression, parse_statements
-from wgcc.schedule.kernels.attention import PANELS
 
 # With fewer, packing is not worth it: rows are done one by one.
 MIN_ROWS, MIN_COLUMNS = 8, 8
@@ -92,20 +92,18 @@ class Layout:
         return self.out + ROWS * max(tiling.block for tiling in self.factors)
 
 
-def layout_of(family: str, constants: Mapping[str, int]) -> Layout | None:
-    """None where it is no attention, or panels do not pay."""
-    if family not in PANELS:
-        return None
-    panels = PANELS[family]
-    rows, columns = constants[panels.rows], constants[panels.columns]
+def layout_of(op: str, constants: Mapping[str, int]) -> Layout | None:
+    """None where panels do not pay."""
+    shape = SHAPES[op]
+    rows, columns = constants[shape.rows], constants[shape.columns]
     if rows < MIN_ROWS or columns < MIN_COLUMNS:
         return None
 
     def tiling(columns: int, depth: int) -> Tiling:
         return Tiling(1, rows, columns, depth, sums=False, block=whole_panels(columns))
 
-    rights = tuple(tiling(columns, constants[name]) for name in panels.depths)
-    factors = tuple(tiling(constants[name], columns) for name in panels.widths)
+    rights = tuple(tiling(columns, constants[name]) for name in shape.depths)
+    factors = tuple(tiling(constants[name], columns) for name in shape.widths)
     return Layout(constants["PAIRS"], constants["KEY_HEADS"], rows, columns, rights, factors)
 
 

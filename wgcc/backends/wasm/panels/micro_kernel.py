@@ -11,7 +11,7 @@ within one block, V8 loads first and then spills registers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
@@ -23,6 +23,7 @@ from wgcc.backends.wasm.kernels.scopes import LANES, Env, Unvectorisable
 from wgcc.ir.index import Index, constant, variable
 from wgcc.ir.places import ceil_div
 from wgcc.kernel.tree import Call, Name
+from wgcc.schedule.kernel import ProductTask
 
 ROWS, COLUMNS = 4, 8
 # Words of a panel of the left operand for each `k`.
@@ -178,15 +179,15 @@ class Tiling:
         return self.out + self.block * ROWS
 
 
-def tiling_of(constants: Mapping[str, int]) -> Tiling | None:
+def tiling_of(product: ProductTask) -> Tiling | None:
     """None where panels do not pay."""
-    batch, rows, columns, depth = (constants[n] for n in ("BATCH", "ROWS", "COLS", "DEPTH"))
+    rows, columns, depth = product.rows, product.cols, product.inner
     if rows < MIN_ROWS or columns < MIN_COLUMNS or depth < MIN_DEPTH:
         return None
     if rows * columns * depth < MIN_WORK:
         return None
     block = _block(rows, columns, depth)
-    return Tiling(batch, rows, columns, depth, bool(constants["SUMS"]), block)
+    return Tiling(product.batch, rows, columns, depth, product.sums, block)
 
 
 def _block(rows: int, columns: int, depth: int) -> int:

@@ -54,6 +54,11 @@ ROUNDS = 4
     help="Judge kernels for this GPU, from the model alone; default: the one in use, or the 4070.",
 )
 @click.option("--explain", is_flag=True, help="Say what each column of the tables means.")
+@click.option(
+    "--report",
+    is_flag=True,
+    help="Print a block of Markdown to paste into an issue: predicted times beside measured ones.",
+)
 @json_option
 def command(
     bundle: Path,
@@ -65,6 +70,7 @@ def command(
     profile: str | None,
     like: str | None,
     explain: bool,
+    report: bool,
     as_json: bool,
 ) -> None:
     """Measure how long each entry of BUNDLE takes per call.
@@ -72,6 +78,8 @@ def command(
     Two figures: with the outputs read after every call, and with one read after every ten calls.
     Then each kernel, with its place in the model, and what holds it back on a GPU.
     """
+    if report and (compare or as_json or explain or not per_kernel):
+        raise click.UsageError("--report goes with none of the options that choose other output.")
     with failures(), ExitStack() as stack:
         paths = [bundle, *([compare] if compare else [])]
         subjects = [Measured(stack, path, entries, device, profile) for path in paths]
@@ -79,6 +87,11 @@ def command(
         measurements = [subject.facts(per_kernel, like) for subject in subjects]
     if as_json:
         show_json(dict(zip(("bundle", "compared"), measurements, strict=False)))
+        return
+    if report:
+        from wgcc.cli.commands.bench.report import report_block
+
+        show(report_block(measurements[0]))
         return
     from wgcc.cli.columns import BENCH_COLUMNS, explain_columns
     from wgcc.cli.commands.bench.text import bench_text

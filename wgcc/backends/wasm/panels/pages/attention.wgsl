@@ -1,9 +1,9 @@
 // Row m of a key head is row m % ROWS of one of the heads that share it.
 fn head(h: u32, m: u32) -> u32 { return h * SHARED + m / ROWS; }
 
-fn first_seen(m: u32) -> u32 { return first_key({{ origin }} + i32(m % ROWS)); }
+fn first_seen(m: u32) -> u32 { return first_key(ORIGIN + i32(m % ROWS)); }
 
-fn end_seen(m: u32) -> u32 { return end_key({{ origin }} + i32(m % ROWS)); }
+fn end_seen(m: u32) -> u32 { return end_key(ORIGIN + i32(m % ROWS)); }
 
 fn left_0(z: u32, h: u32, m: u32, k: u32) -> f32 { return query_at(z, head(h, m), m % ROWS, k); }
 
@@ -13,12 +13,8 @@ fn right_0(z: u32, h: u32, k: u32, n: u32) -> f32 { return key_at(z, h, n, k); }
 fn weigh(z: u32, h: u32, m: u32, first: u32, end: u32, at: u32, other: u32) {
   var peak = HIDDEN;
   for (var s = first; s < end; s++) {
-//% if masked
-    let mask = mask_at(z, head(h, m), m % ROWS, s);
-    let score = select(HIDDEN, fma(SCALE, scratch[at + s], mask), mask > HIDDEN);
-//% else
-    let score = SCALE * scratch[at + s];
-//% endif
+    MASK();
+    let score = SCORE;
     scratch[at + s] = score;
     peak = max(peak, score);
   }
@@ -26,11 +22,7 @@ fn weigh(z: u32, h: u32, m: u32, first: u32, end: u32, at: u32, other: u32) {
   var total = 0.0;
   for (var s = first; s < end; s++) {
     let score = scratch[at + s];
-//% if masked
-    let share = select(0.0, exp(score - top), score > HIDDEN);
-//% else
-    let share = exp(score - top);
-//% endif
+    let share = SHARE;
     scratch[at + s] = share;
     total += share;
   }
@@ -40,14 +32,9 @@ fn weigh(z: u32, h: u32, m: u32, first: u32, end: u32, at: u32, other: u32) {
   for (var s = first; s < end; s++) {
     scratch[at + s] = scratch[at + s] * inverse;
   }
-//% if kept
-  put_rows(z, head(h, m), m % ROWS, 0u, top);
-  put_rows(z, head(h, m), m % ROWS, 1u, wg_log(sum));
-//% endif
+  KEEP();
 }
 
 fn factor_0(z: u32, h: u32, k: u32, n: u32) -> f32 { return value_at(z, h, k, n); }
 
 fn finish_0(z: u32, h: u32, m: u32, n: u32, x: f32) { put_y(z, head(h, m), m % ROWS, n, x); }
-
-//% include "twin_attention_main.wgsl.jinja"

@@ -1,9 +1,9 @@
 // Here keys are rows. Column n is row n / SHARED of one of the heads that share the key.
 fn head(h: u32, n: u32) -> u32 { return h * SHARED + n % SHARED; }
 
-fn first_seen(m: u32) -> u32 { return SHARED * first_row(i32(m) - {{ origin }}); }
+fn first_seen(m: u32) -> u32 { return SHARED * first_row(i32(m) - ORIGIN); }
 
-fn end_seen(m: u32) -> u32 { return SHARED * end_row(i32(m) - {{ origin }}); }
+fn end_seen(m: u32) -> u32 { return SHARED * end_row(i32(m) - ORIGIN); }
 
 fn left_0(z: u32, h: u32, m: u32, k: u32) -> f32 { return key_at(z, h, m, k); }
 
@@ -19,12 +19,8 @@ fn weigh(z: u32, h: u32, m: u32, first: u32, end: u32, at: u32, other: u32) {
     let peak = stats_at(z, head(h, n), n / SHARED, 0u);
     let log_sum = stats_at(z, head(h, n), n / SHARED, 1u);
     let mean = stats_at(z, head(h, n), n / SHARED, 2u);
-//% if masked
-    let mask = mask_at(z, head(h, n), n / SHARED, m);
-    let p = select(0.0, exp(fma(SCALE, scratch[at + n], mask) - peak - log_sum), mask > HIDDEN);
-//% else
-    let p = exp(SCALE * scratch[at + n] - peak - log_sum);
-//% endif
+    MASK();
+    let p = SHARE;
     scratch[at + n] = SCALE * p * (scratch[other + n] - mean);
     scratch[other + n] = p;
   }
@@ -37,5 +33,3 @@ fn finish_0(z: u32, h: u32, m: u32, n: u32, x: f32) { put_both(z, h, m, n, x); }
 fn factor_1(z: u32, h: u32, k: u32, n: u32) -> f32 { return dy_at(z, head(h, k), k / SHARED, n); }
 
 fn finish_1(z: u32, h: u32, m: u32, n: u32, x: f32) { put_both(z, h, m, INNER + n, x); }
-
-//% include "twin_attention_main.wgsl.jinja"

@@ -1,0 +1,98 @@
+"""The workbench in Chromium, with WebGPU and without, from one site."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapters import ROOT
+from web_stacks import run_node, tool
+from wgcc.cli.commands.workbench import write_site
+from wgcc.workbench.npm_parts import npm_folder
+
+# Bytes to the first compile, with the editor; what is loaded later is not counted.
+MOST_BYTES = 6_500_000
+LATER = ("pages.zip", "run.html", "wgcc/", "wgcc.js", "offline.js")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("workbench") / "site"
+    write_site(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def seen(site: Path) -> Any:
+    return run_node("workbench.mjs", str(site))
+
+
+def test_a_mistake_has_its_caret_and_is_fixed_by_a_click(seen: Any) -> None:
+    assert seen["first"] == "loading"
+    lines = seen["problem"].splitlines()
+    caret = next(at for at, line in enumerate(lines) if line.strip() == "^^^^")
+    assert lines[caret - 1][lines[caret].index("^") :].startswith("tahn")
+    assert not seen["canTrain"]
+    assert "tahn" not in seen["fixed"] and "f32[N, H]" in seen["fixed"]
+
+
+@pytest.mark.parametrize("device", ["webgpu", "twin"])
+def test_it_trains_to_a_falling_loss(seen: Any, device: str) -> None:
+    losses = seen[device]["losses"]
+    assert seen[device]["state"] in ("training", "ready")
+    assert min(losses[-3:]) < losses[0] / 4
+
+
+def test_a_kernel_leads_to_its_line_and_back(seen: Any) -> None:
+    assert seen["kernel"] == "adam_update"
+    assert "minimize loss with opt" in seen["line"] and "minimize" in seen["back"]
+
+
+def test_tabs_show_what_was_compiled(seen: Any) -> None:
+    assert all(length > 100 for length in seen["tabs"].values())
+
+
+def test_a_shared_address_fills_a_fresh_profile(seen: Any) -> None:
+    assert seen["shared"] == seen["fixed"]
+
+
+def test_it_works_without_a_network_and_contacts_no_host(seen: Any) -> None:
+    assert seen["offline"] == "ready"
+    assert seen["hosts"] == []
+    assert seen["problems"] == seen["freshProblems"] == []
+    assert not seen["inline"], "the policy forbids inline scripts"
+
+
+def test_an_address_can_only_fill_the_editor() -> None:
+    read = run_node("workbench_address.mjs")
+    assert read["own"]["main"] == "other.wg" and read["own"]["tab"] == "Kernels"
+    assert read["own"]["files"]["model.wg"].startswith("// grüße \N{GRINNING FACE}")
+    assert set(read["hostile"]) == {None}
+
+
+def test_bytes_to_the_first_compile(site: Path) -> None:
+    files = [path for path in site.rglob("*") if path.is_file()]
+    names = {path.relative_to(site).as_posix(): path for path in files}
+    first = {n: len(gzip.compress(p.read_bytes(), 9)) for n, p in names.items()
+             if not n.startswith(LATER)}  # fmt: skip
+    assert sum(first.values()) <= MOST_BYTES, sorted(first.items(), key=lambda item: -item[1])
+
+
+def test_types_of_the_page(tmp_path: Path) -> None:
+    modules = npm_folder()
+    options = {
+        "strict": True, "checkJs": True, "allowJs": True, "noEmit": True, "target": "es2023",
+        "module": "esnext", "moduleResolution": "bundler", "types": [], "resolveJsonModule": True,
+        "skipLibCheck": True, "paths": {"*": [f"{modules}/*"]},
+        "lib": ["es2024", "esnext.disposable", "dom", "dom.iterable", "dom.asynciterable"],
+    }  # fmt: skip
+    folder = ROOT / "runtime_js"
+    files = [*(folder / "workbench").glob("*.js"), folder / "page" / "places.d.ts"]
+    config = tmp_path / "tsconfig.json"
+    config.write_text(json.dumps({"compilerOptions": options, "files": list(map(str, files))}))
+    done = tool("tsc", "--project", str(config))
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,187 @@
+"""The results of a product: a thread has a block of them in registers.
+
+The page `matmul_tiles.wgsl.jinja` says when they are made, and when they are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from wgcc.kernel.build import all_of, expression, in_parens, let, statements, when
+from wgcc.kernel.rewrite.transform import Body
+from wgcc.kernel.tree import Binary, Call, Expr, If, Let, Name, Statement
+from wgcc.schedule.codegen.bindings import VECTOR
+from wgcc.schedule.kernels.tile_loads import add, fours, plus
+from wgcc.schedule.kernels.tile_shape import Sizes, Tile
+
+
+@dataclass(frozen=True, slots=True)
+class ResultBlock:
+    """The `tm × tn` results of a thread; `left`, `right` are the widths of the tiles' elements.
+
+    `has_sums`: columns of the right operand are added up, too.
+    """
+
+    tile: Tile
+    sizes: Sizes
+    left: int
+    right: int
+    is_vector: bool
+    has_sums: bool
+
+    def zeros(self) -> Body:
+        zero = Call(_vector(self.column_width), ())
+        names = [f"c{row}_{j}" for row in range(self.tile.tm) for j in self.vectors]
+        names += [f"sum{j}" for j in self.vectors] if self.has_sums else []
+        return tuple(Let(name, None, zero, mutable=True) for name in names)
+
+    def products(self, halves: Mapping[str, bool]) -> Body:
+        """A step along the inner axis: reads of both tiles, and their products."""
+        sides = ("a", "left", self.left, self.tile.tm), ("b", "right", self.right, self.tile.tn)
+        steps: list[Statement] = [
+            let(f"{letter}{number}", value)
+            for letter, side, width, count in sides
+            for number, value in enumerate(_reads(side, width, count, halves[side]))
+        ]
+        for row in range(self.tile.tm):
+            for j in self.vectors:
+                holes = {"FACTOR": self.factor(row), "B": f"b{j}", "C": f"c{row}_{j}"}
+                steps += statements("C = fma(FACTOR, B, C);", **holes)
+        if self.has_sums:
+            added = [statements("SUM += B;", SUM=f"sum{j}", B=f"b{j}")[0] for j in self.vectors]
+            steps.append(If(expression("group.y == 0u"), tuple(added)))
+        return tuple(steps)
+
+    def results(self) -> Body:
+        """Makes use of all results of a thread."""
+        body: list[Statement] = []
+        if self.has_sums:
+            sums = (s for j in range(self.tile.tn) for s in self._finish_sum(j))
+            body.append(If(expression("m_tile + lane.y == 0u"), tuple(sums)))
+        for number in range(self.tile.tm):
+            row = Name(f"row{number}")
+            place = _place("lane.y", "DOWN", number, self.left)
+            body.append(let(row.name, add(Name("m_tile"), place)))
+            bound = Binary("<", row, Name("ROWS")) if self.row_ends else None
+            body += when(bound, self._finish_row(number), one_line=False)
+        return tuple(body)
+
+    def _finish_row(self, row: int) -> Body:
+        """Makes use of the results of a row: vectors, or element by element."""
+        if self.is_vector:
+            first = expression("n_tile / 4u + lane.x")
+            places = [plus(first, j, "ACROSS") for j in self.vectors]
+            parts: Sequence[Expr] = [Name(f"c{row}_{j}") for j in self.vectors]
+        else:
+            columns = range(self.tile.tn)
+            places = [self.column_at(j) for j in columns]
+            parts = [self.column(f"c{row}_", j) for j in columns]
+        end = fours(Name("COLS")) if self.is_vector else Name("COLS")
+        return tuple(
+            statement
+            for n, part in zip(places, parts, strict=True)
+            for statement in self._under_columns(
+                n, end, statements(f"finish(z, row{row}, N, X);", N=n, X=part)
+            )
+        )
+
+    def _finish_sum(self, number: int) -> Body:
+        n, part = self.column_at(number), self.column("sum", number)
+        store = statements("finish_sum(N, X);", N=n, X=part)
+        return self._under_columns(n, Name("COLS"), store)
+
+    def _under_columns(self, n: Expr, end: Expr, body: Body) -> Body:
+        return when(Binary("<", n, end) if self.column_ends else None, body)
+
+    def parts(self) -> Body:
+        """Leaves what a slice has of each result where all slices are added."""
+        body = list(statements("let part = lane.z * SLICE_STRIDE + lane.y * ROW_STRIDE + lane.x;"))
+        for row in range(self.tile.tm):
+            for j in range(self.tile.tn):
+                at = plus(plus(Name("part"), row, "DOWN * ROW_STRIDE"), j, "ACROSS")
+                body += statements("added[AT] = X;", AT=at, X=self.column(f"c{row}_", j))
+        if self.has_sums:
+            first = expression("lane.z * COLS_TILE + lane.x")
+            sums = [
+                statement
+                for j in range(self.tile.tn)
+                for statement in statements(
+                    "added_sums[AT] = X;", AT=plus(first, j, "ACROSS"), X=self.column("sum", j)
+                )
+            ]
+            body.append(If(expression("lane.y == 0u"), tuple(sums)))
+        return tuple(body)
+
+    def total(self) -> Body:
+        """Makes use of a result that the slices have added."""
+        inside_row = expression("m_tile + m < ROWS") if self.row_ends else None
+        inside_column = expression("n_tile + n < COLS") if self.column_ends else None
+        store = statements("finish(z, m_tile + m, n_tile + n, total);")
+        return when(all_of((inside_row, inside_column)), store)
+
+    @property
+    def is_ragged(self) -> bool:
+        """Do tiles reach past an edge?"""
+        return self.row_ends or self.column_ends or self.sizes.inner % self.tile.tk > 0
+
+    @property
+    def row_ends(self) -> bool:
+        return self.sizes.rows % self.tile.rows > 0
+
+    @property
+    def column_ends(self) -> bool:
+        return self.sizes.cols % self.tile.cols > 0
+
+    @property
+    def column_width(self) -> int:
+        return min(self.tile.tn, VECTOR)
+
+    @property
+    def vectors(self) -> range:
+        return range(self.tile.tn // self.column_width)
+
+    def factor(self, row: int) -> Expr:
+        """The factor of a row, in all columns of a vector."""
+        width = min(self.tile.tm, VECTOR)
+        a = Name(f"a{row // width}")
+        value = expression(f"A[{row % width}]", A=a) if width > 1 else a
+        return Call(_vector(self.column_width), (value,)) if self.column_width > 1 else value
+
+    def column(self, name: str, number: int) -> Expr:
+        """One of the columns that are kept in vectors."""
+        vector, element = divmod(number, self.column_width)
+        whole = Name(f"{name}{vector}")
+        return expression(f"X[{element}]", X=whole) if self.column_width > 1 else whole
+
+    def column_at(self, number: int) -> Expr:
+        return add(Name("n_tile"), _place("lane.x", "ACROSS", number, self.right))
+
+
+def _vector(width: int) -> str:
+    return f"vec{width}<f32>" if width > 1 else "f32"
+
+
+def _place(lane: str, step: str, number: int, width: int) -> Expr:
+    """The place of a thread's row or column in the tile, whose elements have `width` of them."""
+    if width == 1:
+        return plus(expression(lane), number, step)
+    element, rest = divmod(number, VECTOR)
+    return plus(
+        expression("LANE * 4u", LANE=in_parens(plus(expression(lane), element, step))), rest
+    )
+
+
+def _reads(side: str, width: int, count: int, half: bool) -> list[Expr]:
+    """A thread's values of a tile at one `k`: as many vectors as they fill."""
+    lane, step = ("lane.y", "DOWN") if side == "left" else ("lane.x", "ACROSS")
+    first = expression(f"k * {side.upper()}_STRIDE + {lane}")
+    size, kind = min(count, VECTOR), "vec4<f32>" if width == VECTOR else "f32"
+    elements = []
+    for number in range(count // width):
+        read = expression(f"{side}_tile[AT]", AT=plus(first, number, step))
+        elements.append(Call(kind, (read,)) if half else read)
+    if width == VECTOR or size == 1:
+        return elements
+    starts = range(0, count, size)
+    return [Call(_vector(size), tuple(elements[i : i + size])) for i in starts]
