@@ -9,7 +9,7 @@ from wgcc.errors import Diagnostic, Diagnostics, Source, Span
 from wgcc.syntax.blocks import CONTINUES_AFTER
 from wgcc.syntax.grammar import UnexpectedToken, expected_text, found_text, grammar, shorten
 from wgcc.syntax.mistakes import FOREIGN
-from wgcc.syntax.tokens import words
+from wgcc.syntax.tables import words
 
 # Where only these are accepted, a name is expected.
 _NAME_PLACES = words("NAME STRING DTYPE RPAR RSQB")

@@ -10,7 +10,7 @@ from typing import Any
 
 from wgcc.errors import Diagnostics, Source, Span
 from wgcc.syntax import ast
-from wgcc.syntax.tokens import MISSING_VALUE, RawNode, Token
+from wgcc.syntax.tables import MISSING_VALUE, RawNode, Token
 
 # More digits than any size or constant needs; Python itself refuses much longer numbers.
 _LONGEST_INT = 40
