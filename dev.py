@@ -45,6 +45,12 @@ NODE_PACKAGES = (
     "rollup@4",
     "webpack@5",
     "webpack-cli@7",
+    # The extension for VS Code: its packer (the last one without Azure's libraries), the client of
+    # language servers, and the engine that reads its TextMate grammar.
+    "@vscode/vsce@2.15",
+    "vscode-languageclient@9",
+    "vscode-textmate@9",
+    "vscode-oniguruma@2",
     "speedscope@1",
 )
 # Wheels that hold real models, which tests import. They are downloaded, not installed.

@@ -141,7 +141,7 @@ def test_registers_that_are_alive_at_once() -> None:
   y0[lane] = four.x;
 """
     # `a` and `b` end where `c` begins; `four` takes 4 beside `c`.
-    assert modelled(body).registers == 5
+    assert modelled(body).live == 5
     kept = """
   var sums: array<f32, 8>;
   var four = vec4f();
@@ -151,9 +151,9 @@ def test_registers_that_are_alive_at_once() -> None:
   }
   y0[lane] = four.x + sums[0];
 """
-    assert modelled(kept).registers == 8 + 4 + 4
+    assert modelled(kept).live == 8 + 4 + 4
     # What all lanes have in common takes no register of a lane.
-    assert modelled("  let i = group.x * 8u;\n  y0[i] = 1.0;").registers == 0
+    assert modelled("  let i = group.x * 8u;\n  y0[i] = 1.0;").live == 0
 
 
 def test_useful_share_and_roofline() -> None:

@@ -33,13 +33,13 @@ class Ceilings:
 
 
 CEILINGS = {
-    "attention": Ceilings(11_520, 90, 1.65),
-    "halves": Ceilings(153_216, 22, 1.87),
-    "lookups": Ceilings(11_847_520, 11, 6.79),
-    "loops": Ceilings(29_880, 15, 2.55, 0.32),
-    "memory": Ceilings(3_040, 10, 2.0),
-    "regression": Ceilings(14_472, 20, 2.55, 0.18),
-    "tokens": Ceilings(53_248, 21, 4.38, 0.6),
+    "attention": Ceilings(11_520, 104, 1.65),
+    "halves": Ceilings(153_216, 32, 1.87),
+    "lookups": Ceilings(11_847_520, 24, 6.79),
+    "loops": Ceilings(29_880, 24, 2.55, 0.32),
+    "memory": Ceilings(3_040, 24, 2.0),
+    "regression": Ceilings(14_472, 32, 2.55, 0.18),
+    "tokens": Ceilings(53_248, 32, 4.38, 0.6),
 }
 
 

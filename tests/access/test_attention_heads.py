@@ -66,7 +66,7 @@ def test_training_fits_into_registers(head: int, tmp_path: Path) -> None:
     tiles = {f"attention{part}_tiles" for part in ("", "_grad_q", "_grad_kv")}
     assert found.keys() == tiles
     for launch, access in found.values():
-        assert access.registers <= MOST_REGISTERS
+        assert access.live <= MOST_REGISTERS
         assert access.bank_conflicts <= MOST_CONFLICTS
         assert access.workgroups >= ENOUGH_WORKGROUPS
         check_sectors(access)
@@ -79,7 +79,7 @@ def test_decoding_uses_all_lanes(head: int, tmp_path: Path) -> None:
     path = tmp_path / "cached.wg"
     path.write_text(DECODED)
     ((_, access),) = launches(path, "decode", {"K": head}).values()
-    assert access.registers <= MOST_REGISTERS and access.bank_conflicts <= MOST_CONFLICTS
+    assert access.live <= MOST_REGISTERS and access.bank_conflicts <= MOST_CONFLICTS
     # Every head has a workgroup, whose lanes share the keys: whatever is loaded for each of them,
     # all lanes load a vector of it.
     assert access.workgroups == 8 and access.threads == 256

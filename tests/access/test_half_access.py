@@ -81,7 +81,7 @@ def test_a_step(model: str, tmp_path: Path) -> None:
     assert all(h <= most for h, most in zip(found, times, strict=True)), found
     assert traffic(half) <= traffic(full)
     for access in half.products:
-        assert access.bank_conflicts <= 2 and access.registers <= 160
+        assert access.bank_conflicts <= 2 and access.live <= 160
 
 
 def test_a_block_of_a_large_gpt(tmp_path: Path) -> None:

@@ -69,7 +69,10 @@ def test_facts_stand_before_the_text(model: str, capsys: pytest.CaptureFixture[s
     _, out, _ = run(capsys, "show", model, "--kernel", names[0], "--json")
     assert json.loads(out)["kernel"] == names[0]
     _, out, _ = run(capsys, "show", model, "--kernels")
-    assert [line.split()[0] for line in out.splitlines()] == ["kernel", *names]
+    rows, _, times = out.partition("\n\n")
+    assert [line.split()[0] for line in rows.splitlines()] == ["kernel", *names]
+    # Starting dispatches is part of the time of an entry.
+    assert re.search(r"^\w+: at least 4070 \d+ us, .* start \d+ dispatches", times)
     assert run(capsys, "show", model, "--kernels", "--memory")[0] == 2
 
 

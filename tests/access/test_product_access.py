@@ -62,7 +62,7 @@ def check(found: list[Access]) -> None:
     assert sum(access.flops for access in found) >= LEAST_USEFUL * made
     for access in found:
         assert access.bank_conflicts <= 2
-        assert access.registers <= 160
+        assert access.live <= 160
         assert access.flops <= LARGE or access.workgroups >= ENOUGH_WORKGROUPS
         assert access.flops <= LARGE or (access.useful or 1) >= LEAST_USEFUL
 

@@ -11,9 +11,9 @@ import pytest
 import line_twin
 from adapters import ROOT
 from cli_runs import run
-from wgcc.access.devices import DEVICES, busy_seconds
+from wgcc.access.devices import DEVICES, LAUNCH_SECONDS, busy_seconds
 from wgcc.access.model import access_of
-from wgcc.access.verdict import LATENCY, LAUNCH, LAUNCH_SECONDS, judge
+from wgcc.access.verdict import LATENCY, LAUNCH, judge
 from wgcc.cli.columns import BENCH_COLUMNS, KERNEL_COLUMNS, VERDICTS
 from wgcc.kernel.parse import parse_module
 

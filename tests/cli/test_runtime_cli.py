@@ -19,9 +19,11 @@ from click.testing import CliRunner, Result
 import line_bundle
 import line_twin
 from adapters import ROOT
+from wgcc.cli.commands.bench.report import report_block
 from wgcc.cli.group import cli
 from wgcc_runtime import WgccError
 from wgcc_runtime.progress import clock, sparkline
+from wgcc_runtime.timing import TIMESTAMPS
 from wgcc_runtime.weights import load_weights, save_arrays
 
 
@@ -263,6 +265,31 @@ def test_bench(bundle: Path, adapter: str) -> None:
     assert result.exit_code == 0, result.stderr
     assert "line.wg:2" in result.stdout and "GFLOP/s" in result.stdout
     assert "compile ms" in result.stdout and "read every 10th" in result.stdout
+
+
+def test_bench_as_a_report(bundle: Path, adapter: str) -> None:
+    options = ("--entry", "train", "--device", adapter, "--seconds", 0.05, "--report")
+    result = wgcc("bench", bundle, *options)
+    assert result.exit_code == 0, result.stderr
+    assert "**train**: 3 dispatches" in result.stdout and "| gradient | 1 |" in result.stdout
+    assert "like no GPU, so nothing is predicted" in result.stdout
+    assert str(bundle) not in result.stdout  # no path of a user
+    assert wgcc("bench", bundle, *options, "--json").exit_code == 2
+
+
+def test_a_report_of_a_gpu_has_what_was_predicted() -> None:
+    row = {"kernel": "k", "times": 2, "ms": 0.4, "predicted_ms": 0.1, "gflops": None}
+    kernels = {"predicted_for": "RTX 4070", "method": TIMESTAMPS, "ms": 0.4}
+    entry = {"entry": "train", "dispatches": 2, "median_ms": 0.6, "every_10_ms": 0.5}
+    facts = {
+        "device": "GeForce", "profile": "gpu", "entries": [entry],
+        "kernels": [{**kernels, "rows": [{**row, "gbytes_per_s": 3.0}]}],
+    }  # fmt: skip
+    text = report_block(facts)
+    # 0.1 ms of kernels, and 2 x 0.05 ms to start them.
+    assert "predicted for RTX 4070: 0.200 ms" in text
+    assert "starting a dispatch: 50.0 us (measured: a call without its kernels)" in text
+    assert "| k | 2 | 0.4000 | 0.1000 | 4.0 | – | 3.0 |" in text
 
 
 def test_bench_of_two_bundles(bundle: Path, adapter: str) -> None:

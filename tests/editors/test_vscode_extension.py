@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 from adapters import ROOT
 from cli_runs import MODEL
 from elaborated import problems
+from web_stacks import NODE
 from wgcc import __version__
 from wgcc.errors import Diagnostics, Source
 from wgcc.syntax.layout import format_source
@@ -31,7 +34,7 @@ AROUND = {
 def test_files_of_the_manifest_exist() -> None:
     contributed = MANIFEST["contributes"]
     files = [contributed["languages"][0]["configuration"], contributed["grammars"][0]["path"]]
-    for name in (MANIFEST["main"], *files, contributed["snippets"][0]["path"]):
+    for name in ("extension.js", *files, contributed["snippets"][0]["path"]):
         assert (FOLDER / name).is_file(), name
     assert json.loads((FOLDER / files[0]).read_text())["comments"] == {"lineComment": "//"}
     assert MANIFEST["version"] == __version__
@@ -70,6 +73,52 @@ def test_a_failed_build_is_shown(tmp_path: Path) -> None:
     program.chmod(0o755)
     done = activate(tmp_path / "net.wg", program)
     assert done["messages"] == ["error[WG0201]: unknown name"] and done["opened"] is None
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The extension as VS Code installs it, made by the real packer."""
+    root = tmp_path_factory.mktemp("packed")
+    folder = root / "grammar" / "editors" / "vscode"
+    folder.mkdir(parents=True)
+    shutil.copyfile(ROOT / "LICENSE", root / "LICENSE")
+    for path in FOLDER.iterdir():
+        if path.is_file():
+            shutil.copyfile(path, folder / path.name)
+    (folder / "node_modules").symlink_to(NODE / "node_modules")
+    command = ["npm", "run", "package", "--", "-o", "wgcc.vsix"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with zipfile.ZipFile(folder / "wgcc.vsix") as archive:
+        archive.extractall(root / "installed")
+    return root / "installed" / "extension"
+
+
+def test_the_package_holds_what_the_extension_needs_and_no_more(packed: Path) -> None:
+    names = sorted(path.relative_to(packed).as_posix() for path in packed.rglob("*.*"))
+    contributed = ["language-configuration.json", "snippets.json", "wg.tmLanguage.json"]
+    assert names == sorted(
+        ["LICENSE.txt", "README.md", "dist/extension.js", "package.json", *contributed]
+    )
+    assert MANIFEST["main"] == "./dist/extension.js"
+
+
+def test_the_packed_client_starts_the_server(packed: Path, tmp_path: Path) -> None:
+    received, program = tmp_path / "received.txt", tmp_path / "wgcc"
+    program.write_text(
+        f"#!{sys.executable}\nimport os, sys\ndata = b''\n"
+        "while b'initialize' not in data:\n    data += os.read(0, 65536)\n"
+        f"open({str(received)!r} + '.part', 'wb').write(repr(sys.argv[1:]).encode() + data)\n"
+        f"os.replace({str(received)!r} + '.part', {str(received)!r})\n"
+    )
+    program.chmod(0o755)
+    script = ROOT / "tests" / "editors" / "activate_packed.js"
+    arguments = [str(packed / "dist" / "extension.js"), str(program), str(received)]
+    done = subprocess.run(
+        ["node", str(script), *arguments], capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout.startswith("['lsp']Content-Length: "), done.stderr
+    assert '"method":"initialize"' in done.stdout
 
 
 def activate(model: Path, program: Path) -> dict[str, Any]:

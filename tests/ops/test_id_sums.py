@@ -159,7 +159,7 @@ def test_sums_load_whole_sectors(tmp_path: Path) -> None:
     assert found.keys() == {"sort", "id_sums"}
     figures = access_of(tree_of(found["id_sums"].kernel), found["id_sums"].grid)
     assert figures.sector_ratio <= 1.3 and figures.bank_conflicts == 1
-    assert figures.workgroups >= 64 and figures.registers <= 32
+    assert figures.workgroups >= 64 and figures.live <= 32
 
 
 def test_a_tied_table_is_added_to_as_it_is_stored(compiled: Compiled) -> None:

@@ -194,4 +194,4 @@ def test_gains_of_norms_have_no_kernels_of_their_own(norms: Compiled) -> None:
     for launch in sums:
         access = access_of(tree_of(launch.kernel), launch.grid)
         assert access.workgroups >= 256 and access.bank_conflicts == 1
-        assert access.sector_ratio <= 1.3 and access.registers <= 32
+        assert access.sector_ratio <= 1.3 and access.live <= 32

@@ -52,6 +52,9 @@ DEVICES = (
 )
 SUBGROUP = 32
 # The parts of a device that can be the busiest.
+# What a dispatch takes to start and to hand over to the next, which waits for it: about as much on
+# all GPUs that vendors describe (2 to 5 us). `wgcc bench` measures it.
+LAUNCH_SECONDS = 5e-6
 BANDWIDTH, ARITHMETIC, SHARED, CACHES = "bandwidth", "arithmetic", "workgroup memory", "caches"
 
 

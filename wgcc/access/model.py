@@ -1,8 +1,9 @@
 """Models what one dispatch of a kernel does to a GPU, from its tree and its grid.
 
-Registers of a thread are the words of all variables that are alive at once: from the declaration to
-the last use, or to the end of a loop that uses but does not declare one. Temporaries inside an
-expression are not counted.
+The words of all variables of a thread that are alive at once: from the declaration to the last use,
+or to the end of a loop that uses but does not declare one. Registers are these, and a few for what
+has no name: indices of lanes, addresses, temporaries of expressions (`tests/bench/isa.py` compares
+them with those of real compilers).
 """
 
 from __future__ import annotations
@@ -134,6 +135,8 @@ class _Walk:
         return most
 
 
+# What a thread needs beside its variables, and the groups in which Radeons give registers.
+UNNAMED, REGISTER_GROUP = 8, 8
 Size = tuple[int, int, int]
 BOUND_SPACES = ("storage", "uniform")
 
@@ -143,17 +146,22 @@ class Access:
     """Figures of a dispatch. `sites` and `shared` are sums over all workgroups.
 
     `flops`: what the plan says it computes, 0 if that is nothing in particular; `bound`: bytes of
-    each binding, by its name.
+    each binding, by its name; `live`: words of the variables of a thread, at most.
     """
 
     workgroups: int
     threads: int
-    registers: int
+    live: int
     sites: tuple[Site, ...]
     shared: tuple[SharedSite, ...]
     counts: Counts
     flops: int
     bound: Mapping[str, int]
+
+    @property
+    def registers(self) -> int:
+        """Registers that a compiler takes for a thread, about."""
+        return math.ceil((self.live + UNNAMED) / REGISTER_GROUP) * REGISTER_GROUP
 
     @property
     def sectors(self) -> float:

@@ -14,6 +14,7 @@ from wgcc.access.devices import (
     ARITHMETIC,
     BANDWIDTH,
     CACHES,
+    LAUNCH_SECONDS,
     SHARED,
     Device,
     Work,
@@ -21,9 +22,6 @@ from wgcc.access.devices import (
 )
 
 LAUNCH, LATENCY = "launch", "latency"
-# What a dispatch takes to start and to hand over to the next, which waits for it: about as much on
-# all GPUs that vendors describe (2 to 5 us).
-LAUNCH_SECONDS = 3e-6
 # A unit covers the latency of memory if it has this many threads to choose from.
 COVERING_THREADS = 256
 # A kernel that takes this many times as long as its busiest part waits most of the time.

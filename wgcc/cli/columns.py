@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wgcc.access.devices import DEVICES
-from wgcc.access.verdict import COVERING_THREADS, LAUNCH_SECONDS, WAITING
+from wgcc.access.devices import DEVICES, LAUNCH_SECONDS
+from wgcc.access.verdict import COVERING_THREADS, WAITING
 
 VERDICTS = {
     "launch": f"starting the kernel (about {1e6 * LAUNCH_SECONDS:.0f} us) takes longer than "
@@ -43,7 +43,7 @@ KERNEL_COLUMNS = {
     "kernel": "its name: wgcc show MODEL --kernel NAME prints it",
     "workgroup": "threads that run together and share memory",
     "shared": "bytes of memory that a workgroup shares",
-    "registers": "words of all variables of a thread that are alive at once",
+    "registers": "of a thread: its variables that are alive at once, and a few more",
     "workgroups": "how many of them the dispatch starts, of the dispatch that moves most",
     "operations": "multiplications and additions of matrix products",
     "bytes": "what memory must give and take, each byte once",

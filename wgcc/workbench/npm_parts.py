@@ -17,7 +17,7 @@ from wgcc.files import cache_folder, data_dir
 
 MISSING = (
     "building the workbench needs Node and npm, which fetch the editor and Pyodide once; install "
-    "them (https://nodejs.org), or `pip install wgcc-workbench`, which holds the finished site"
+    "them (https://nodejs.org), or the package `wgcc-workbench`, which holds the finished site"
 )
 _QUIET = ("--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
 _LISTS = ("package.json", "package-lock.json")

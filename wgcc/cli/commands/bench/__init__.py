@@ -14,6 +14,7 @@ import click
 from wgcc.access.devices import Device, seconds
 from wgcc.access.verdict import judge
 from wgcc.bundle.model_places import model_places
+from wgcc.cli import shell_completion
 from wgcc.cli.bundles import stored_plan
 from wgcc.cli.dispatch_models import SHORT_NAMES, accesses, runs_like
 from wgcc.cli.failures import failures
@@ -33,7 +34,13 @@ ROUNDS = 4
 
 @click.command("bench")
 @click.argument("bundle", type=EXISTING)
-@click.option("--entry", "entries", multiple=True, help="Only this entry (may be repeated).")
+@click.option(
+    "--entry",
+    "entries",
+    multiple=True,
+    shell_complete=shell_completion.entries,
+    help="Only this entry (may be repeated).",
+)
 @click.option(
     "--per-kernel/--no-per-kernel",
     default=True,
@@ -54,6 +61,11 @@ ROUNDS = 4
     help="Judge kernels for this GPU, from the model alone; default: the one in use, or the 4070.",
 )
 @click.option("--explain", is_flag=True, help="Say what each column of the tables means.")
+@click.option(
+    "--report",
+    is_flag=True,
+    help="Print a block of Markdown to paste into an issue: predicted times beside measured ones.",
+)
 @json_option
 def command(
     bundle: Path,
@@ -65,6 +77,7 @@ def command(
     profile: str | None,
     like: str | None,
     explain: bool,
+    report: bool,
     as_json: bool,
 ) -> None:
     """Measure how long each entry of BUNDLE takes per call.
@@ -72,6 +85,8 @@ def command(
     Two figures: with the outputs read after every call, and with one read after every ten calls.
     Then each kernel, with its place in the model, and what holds it back on a GPU.
     """
+    if report and (compare or as_json or explain or not per_kernel):
+        raise click.UsageError("--report goes with none of the options that choose other output.")
     with failures(), ExitStack() as stack:
         paths = [bundle, *([compare] if compare else [])]
         subjects = [Measured(stack, path, entries, device, profile) for path in paths]
@@ -79,6 +94,11 @@ def command(
         measurements = [subject.facts(per_kernel, like) for subject in subjects]
     if as_json:
         show_json(dict(zip(("bundle", "compared"), measurements, strict=False)))
+        return
+    if report:
+        from wgcc.cli.commands.bench.report import report_block
+
+        show(report_block(measurements[0]))
         return
     from wgcc.cli.columns import BENCH_COLUMNS, explain_columns
     from wgcc.cli.commands.bench.text import bench_text

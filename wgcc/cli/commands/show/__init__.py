@@ -181,11 +181,12 @@ def _print_as(language: str, name: str, text: str) -> str:
 
 def _show_kernels(subject: Subject, kernel: str | None, explain: bool, as_json: bool) -> None:
     from wgcc.cli.commands.show.kernel_facts import facts_comment, facts_table, kernel_facts
+    from wgcc.cli.commands.show.step_times import step_times
 
     if kernel is None:
         texts = subject.kernel_texts()
         all_facts = [kernel_facts(subject.plan, name, text) for name, text in texts.items()]
-        show_json(all_facts) if as_json else show(facts_table(all_facts))
+        show_json(all_facts) if as_json else show(facts_table(all_facts) + step_times(all_facts))
         if explain:
             from wgcc.cli.columns import KERNEL_COLUMNS, explain_columns
 
