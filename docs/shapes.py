@@ -15,8 +15,8 @@ from wgcc.language_service.reference import Entry, reference
 from wgcc.syntax import ast
 
 CALLS = Path(__file__).parent / "calls.wg"
-# They take and give lists, layers and functions, which have no shape.
-WITHOUT_SHAPES = {"append", "grad_error", "params", "reversed"}
+# They take and give lists, layers, files and functions, which have no shape.
+WITHOUT_SHAPES = {"append", "grad_error", "params", "reversed", "wgsl"}
 _ELEMENTWISE = re.compile(r"\w+\(x(, \w+=[^,)]*)*\)")
 _REDUCTION = re.compile(r"\w+\(x, (p=2, )?axis=none, keep=false.*\)")
 
