@@ -159,7 +159,7 @@ def test_a_kernel_that_was_edited_beyond_what_wgcc_reads():
     text = CHECKED.replace("y0[lane] = sum;", "switch lane { default: { y0[lane] = sum; } }")
     by_naga = by_route(text, "rdna2", "naga")["naga"]
     assert by_naga.registers > 0 and (by_naga.threads, by_naga.error) == (0, "")
-    assert "switch" in by_route(text, "sm_89", "nvrtc")["nvrtc"].error
+    assert by_route(text, "sm_89", "nvrtc")["nvrtc"].error
 
 
 def test_a_driver_that_crashes_is_an_error(tmp_path: Path):
