@@ -7,7 +7,7 @@ from html import escape
 
 from wgcc.language_service.reference import reference
 from wgcc.syntax.grammar import grammar
-from wgcc.syntax.tokens import SOFT, Token
+from wgcc.syntax.tables import SOFT, Token
 
 _CLASSES = {"COMMENT": "c", "STRING": "s", "INT": "n", "FLOAT": "n", "DTYPE": "t", "ANY_FLOAT": "t"}
 _PYTHON = (

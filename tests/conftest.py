@@ -11,6 +11,8 @@ import adapters
 from building import BUILT, TWIN
 
 adapters.use_software_drivers()
+# Threads of numpy's products would wait for cores that other processes of the tests use.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ["WGCC_VERIFY"] = "1"  # every pass is checked against the graph's invariants
 # Shells start background jobs with Ctrl-C ignored; tests of interrupts need it, in children too.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,23 +1,21 @@
 """The pipeline: model file → traced program → passes → schedule → bundle.
 
-`compile_file` is all of it; `lower` is its middle, one line for each step.
+`compile_file` is all of it; `lower` is its middle, one line for each step. A check of a model needs
+less, so each function imports what only it needs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wgcc import __version__
-from wgcc.backends.wasm.twin import why_too_large, write_twin
-from wgcc.bundle.content import Content
-from wgcc.bundle.emit import bundle_files, complete_plan, runtime_files
-from wgcc.bundle.folder import write_files
-from wgcc.bundle.plan import Plan, Planned, check_file_name, make_plan
 from wgcc.elaborate import elaborate, trace_again
 from wgcc.errors import Diagnostics, Source, WgError
-from wgcc.files import read_text
+from wgcc.files import check_file_name, read_text
 from wgcc.ir.captures import Wanted
 from wgcc.ir.graph import Graph, Rows
 from wgcc.ir.places import optimizer_state
@@ -27,34 +25,56 @@ from wgcc.passes.captures import add_captures
 from wgcc.passes.mark_rows import TraceAgain, mark_rows
 from wgcc.passes.pipeline import PREPARED, SIMPLIFIED, run_passes
 from wgcc.passes.rematerialise import mark_remat
-from wgcc.schedule.kernel import Schedule
+from wgcc.schedule.keep_limits import keeps_limits
 from wgcc.schedule.limits import RAISED, REMAT_PARTS, Lowered, check_raised, first_within
-from wgcc.schedule.schedule import schedule
+
+if TYPE_CHECKING:
+    from wgcc.bundle.content import Content
+    from wgcc.bundle.plan import Plan, Planned
+    from wgcc.schedule.kernel import Schedule
 
 # Why a bundle has no twin.
 NOT_WANTED = "it was built with --no-twin: build it again without"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Compiled:
     """A model on its way to a bundle. `diagnostics` holds its warnings.
 
     `remat_parts`: activations are computed in so many parts, and all but the last rematerialised.
+    `twin`: with the WebAssembly form that runs where there is no GPU.
     """
 
     source: Source
     program: Program
     schedule: Schedule
-    planned: Planned
     diagnostics: Diagnostics
     remat_parts: int = 1
+    twin: bool = True
+
+    def _plan_with_twin(self) -> Planned:
+        from wgcc.backends.wasm.twin import why_too_large, write_twin
+        from wgcc.bundle.plan import make_plan
+
+        done, source = self.schedule, self.source
+        twin = write_twin(done) if self.twin else None
+        why = "" if twin else why_too_large(done) if self.twin else NOT_WANTED
+        generator = f"wgcc {__version__}"
+        return make_plan(self.program, done, source.name, source.text, generator, twin, why)
+
+    # Made when somebody needs it.
+    planned = cached_property(_plan_with_twin)
 
     def plan(self) -> Plan:
         """plan.json of a bundle that no weights are given for."""
+        from wgcc.bundle.emit import complete_plan
+
         return complete_plan(self.planned, self.program)[0]
 
     def runtime_files(self) -> dict[str, bytes]:
         """The files that a runtime needs to run the model in memory: no self-test and no page."""
+        from wgcc.bundle.emit import runtime_files
+
         return runtime_files(self.planned, self.program)
 
     def files(
@@ -68,11 +88,15 @@ class Compiled:
         `data` is what `wgcc.bundle.content.data_bytes` gives, for the page to train with. `drawn`:
         runtimes draw the first values, and there is no self-test: none of this needs numpy.
         """
+        from wgcc.bundle.emit import bundle_files
+
         name, text = self.source.name, self.source.text
         return bundle_files(self.planned, self.program, name, text, weights, data, drawn)
 
     def write(self, folder: str | Path, weights: Mapping[str, Array] | None = None) -> None:
         """Write the bundle into an empty or new folder, or over an older bundle."""
+        from wgcc.bundle.folder import write_files
+
         write_files(self.files(weights), Path(folder))
 
 
@@ -173,7 +197,7 @@ def compile_program(
     twin: bool = True,
     limits: str = RAISED,
 ) -> Compiled:
-    """Passes, schedule, twin and plan of a traced program.
+    """Passes and schedule of a traced program; its twin and plan are made later.
 
     Where it needs more than `memory` bytes, activations of more and more parts are
     rematerialised.
@@ -184,19 +208,30 @@ def compile_program(
     lowered = next(attempts) if memory is None else first_within(memory, attempts)
     done, scheduled = lowered.program, lowered.schedule
     check_raised(scheduled, done, diagnostics, limits)
-    written = write_twin(scheduled) if twin else None
-    why = "" if written else why_too_large(scheduled) if twin else NOT_WANTED
-    generator = f"wgcc {__version__}"
-    planned = make_plan(done, scheduled, source.name, source.text, generator, written, why)
-    return Compiled(source, done, scheduled, planned, diagnostics, lowered.remat_parts)
+    return Compiled(source, done, scheduled, diagnostics, lowered.remat_parts, twin)
 
 
 def lower(program: Program, remat_parts: int = 1, candidates: bool = False) -> Lowered:
     """A traced program as kernels, with all but the last of so many parts rematerialised."""
+    from wgcc.schedule.schedule import schedule
+
     marked = _marked_for_remat(program, remat_parts)
     simplified = run_passes(marked)
     prepared = run_passes(simplified, until=PREPARED, since=SIMPLIFIED)
     return Lowered(simplified, schedule(prepared, candidates), remat_parts)
+
+
+def check_limits(program: Program, diagnostics: Diagnostics, limits: str = RAISED) -> None:
+    """Raise or warn where WebGPU's limits are too small for a traced program.
+
+    Kernels are only written where they could be too large.
+    """
+    simplified = run_passes(program)
+    prepared = run_passes(simplified, until=PREPARED, since=SIMPLIFIED)
+    if not keeps_limits(prepared):
+        from wgcc.schedule.schedule import schedule
+
+        check_raised(schedule(prepared), simplified, diagnostics, limits)
 
 
 def _marked_for_remat(program: Program, parts: int) -> Program:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import sys
 import tempfile
@@ -23,6 +24,19 @@ def data_dir(name: str) -> Path:
     """The folder `name` (`grammar`, `runtime_js`, …) that is shipped with wgcc."""
     installed = _PACKAGE / "_data" / name
     return installed if installed.is_dir() else _PACKAGE.parent / name
+
+
+# Names under which a bundle may store its source; surrogates stand for undecodable bytes.
+SOURCE_NAME = re.compile(r"[^/\\\x00-\x1f\ud800-\udfff]{0,125}\.wg")
+
+
+def check_file_name(name: str) -> None:
+    """The model file is copied into the bundle, so its name must be allowed there."""
+    if not SOURCE_NAME.fullmatch(name):
+        raise WgError(
+            f"{name!r} cannot be the name of a model file: the bundle keeps a copy of it, so call "
+            "it NAME.wg (at most 128 characters, no control characters)"
+        )
 
 
 _DIGEST_BYTES = 32

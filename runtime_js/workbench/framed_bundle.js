@@ -11,7 +11,11 @@ const given = /** @type {any} */ (window.parent).wgccBundle;
 for (const heading of document.querySelectorAll('h1, title'))
   heading.textContent = given.plan.model.name;
 
-export const isServed = true;
+// The workbench itself shares and takes away: this page has no file of its own.
+for (const button of document.querySelectorAll('#export, #share'))
+  button.toggleAttribute('hidden', true);
+
+export const isServed = false;
 /** All parts are fetched when they are needed. */
 export const fetchParts = () => {};
 /** @type {typeof __PLAN__} */

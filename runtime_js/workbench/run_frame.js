@@ -1,6 +1,6 @@
 // Runs the last bundle in a frame: the page that every bundle has, with data, curves and inputs.
 
-import { $ } from '../page/elements.js';
+import { $, h } from '../page/elements.js';
 import { bench, enter } from './state.js';
 
 /** How often the frame is asked whether it trains, in milliseconds. */
@@ -8,7 +8,8 @@ const LOOK_EVERY = 100;
 let looking = 0;
 
 /** @param {import('./state.js').Built} built */
-export function runBundle({ files, kernels, plan }) {
+export async function runBundle({ files, kernels, plan }) {
+  await closeLast();
   Object.assign(globalThis, {
     wgccBundle: {
       plan,
@@ -20,14 +21,21 @@ export function runBundle({ files, kernels, plan }) {
       options: $('device').value ? { device: $('device').value } : {},
     },
   });
-  const frame = $('frame');
-  frame.hidden = false;
-  frame.src = 'about:blank';
-  frame.src = 'run.html';
+  // A new frame, in which nothing of the last model can be mistaken for this one.
+  const frame = h('iframe', [], { id: 'frame', title: 'The model, running', src: 'run.html' });
+  $('frame').replaceWith(frame);
   $('run-note').textContent = '';
   clearInterval(looking);
   looking = setInterval(look, LOOK_EVERY);
   return whenOpen();
+}
+
+/** The last model gives its device back: browsers do not open many. */
+async function closeLast() {
+  const last = running();
+  if (!last?.model) return;
+  await last.stop();
+  await last.model.dispose();
 }
 
 /** The state of the page in the frame; undefined while it loads. */

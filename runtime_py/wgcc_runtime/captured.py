@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +15,8 @@ import numpy as np
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.errors import WgccError, did_you_mean
 from wgcc_runtime.plan_parts import BINS, Capture
+from wgcc_runtime.replace_file import replace_file
+from wgcc_runtime.weights import save_arrays
 
 if TYPE_CHECKING:
     from wgcc_runtime.model import Model
@@ -46,6 +51,8 @@ class Stats:
 
 
 Shown = Array | Stats
+# The parts of statistics that files hold, by name.
+STATS = ("mean", "deviation", "min", "max", "zeros", "nan", "infinite", "histogram")
 
 
 class Captured(Mapping[str, Shown]):
@@ -66,6 +73,38 @@ class Captured(Mapping[str, Shown]):
         if name not in joined and not _is_stored(capture):
             raise WgccError("captured", self._without_parts(name), name)
         return joined[name] if name in joined else self._read(capture)
+
+    def arrays(self) -> dict[str, Array]:
+        """All as arrays; the mean of statistics is `NAME/mean`, and so on.
+
+        What a call in parts could not join is left out.
+        """
+        joined = self._model._captures.get(self.entry)
+        arrays: dict[str, Array] = {}
+        for name, capture in self._captures.items():
+            if joined is not None and name not in joined and not _is_stored(capture):
+                continue
+            shown = self[name]
+            if isinstance(shown, Stats):
+                arrays |= {f"{name}/{key}": np.asarray(getattr(shown, key)) for key in STATS}
+            else:
+                arrays[name] = shown
+        return arrays
+
+    def save(self, path: str | Path) -> None:
+        """Writes `arrays` to a .npz or .safetensors file."""
+        file = Path(path)
+        if file.suffix not in (".npz", ".safetensors"):
+            raise WgccError("name", f"{file} is neither .npz nor .safetensors", str(file))
+        if file.suffix == ".npz":
+            stream = io.BytesIO()
+            with zipfile.ZipFile(stream, "w") as archive:
+                for name, array in self.arrays().items():
+                    with archive.open(f"{name}.npy", "w") as member:
+                        np.lib.format.write_array(member, array, allow_pickle=False)
+            replace_file(file, stream.getvalue())
+        else:
+            save_arrays(file, self.arrays())
 
     def _read(self, capture: Capture) -> Shown:
         arrays = self._model._read(capture.tensors)

@@ -91,12 +91,12 @@ def fit(model: Model, batches: Any, y: Any, options: Options) -> History:
             stop=options.stop or (lambda: False),
             recovery=_recovery(model, arrays) if options.recover else None,
             epochs=options.epochs,
-        ).run(_open_log(model, options.log, done if options.resume else 0))
+        ).run(_open_log(model, spec, options.log, done if options.resume else 0))
 
 
-def _open_log(model: Model, place: Place | None, step: int) -> Log | None:
+def _open_log(model: Model, entry: Entry, place: Place | None, step: int) -> Log | None:
     """A log that continues after `step`."""
-    return None if place is None else log_at(place, step, WatchedModel(model))
+    return None if place is None else log_at(place, step, WatchedModel(model, entry.name))
 
 
 @contextmanager

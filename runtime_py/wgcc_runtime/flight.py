@@ -223,6 +223,11 @@ class HalfSteps:
         return outputs
 
     @property
+    def entry(self) -> str:
+        """The entry of the step that is half done; "" if there is none."""
+        return self._half.entry.name if self._half else ""
+
+    @property
     def averaged_state(self) -> Array:
         """The state that workers average, as one array; `finish` sets it."""
         return self._last.averaged_state if self._last else NOTHING
@@ -252,6 +257,7 @@ class StepsInHalves(ABC):
     _exclusive: Exclusive
     _progress: Progress
     _halves: HalfSteps
+    _captures: dict[str, Mapping[str, Array] | None]
 
     @abstractmethod
     def entry(self, name: str) -> Entry: ...
@@ -285,7 +291,12 @@ class StepsInHalves(ABC):
         """The second half of a training step: clipping, schedule, update; returns the outputs."""
         with self._exclusive.use():
             self._machine.check_open()
-            return self._halves.finish(gradients, self._progress)
+            name = self._halves.entry
+            self._captures.pop(name, None)
+            outputs = self._halves.finish(gradients, self._progress)
+            if self.plan.entries[name].captures:
+                self._captures[name] = None
+            return outputs
 
     def undo(self) -> None:
         """Undoes the last `apply`, if nothing has changed the model since then."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wgcc_runtime.captured import Shown
+from wgcc_runtime.captured_events import numbers_of, summary_of, values_of
 from wgcc_runtime.event_files import PATTERN, EventFile, scalar
 from wgcc_runtime.history import Log, Report
 from wgcc_runtime.weights import cannot_write
@@ -27,10 +29,10 @@ def log_at(place: str | Path, step: int, watched: WatchedModel | None = None) ->
 
 
 class WatchedModel:
-    """The numbers of a model that a log has beside its reports."""
+    """The numbers and captures of a model that a log has beside its reports."""
 
-    def __init__(self, model: Model) -> None:
-        self._model = model
+    def __init__(self, model: Model, entry: str) -> None:
+        self._model, self._entry = model, entry
         # A live setting, such as a learning rate, is state of one float.
         self._numbers = [
             tensor
@@ -41,6 +43,11 @@ class WatchedModel:
     def numbers(self) -> dict[str, float]:
         arrays = self._model._read(self._numbers) if self._numbers else {}
         return {name: float(value) for name, value in arrays.items()}
+
+    def captures(self) -> Mapping[str, Shown]:
+        """Those of the entry, as its last step left them."""
+        has_some = self._model.plan.entries[self._entry].captures
+        return dict(self._model.captured.of(self._entry)) if has_some else {}
 
 
 class LogFolder(Log):
@@ -66,7 +73,11 @@ class LogFolder(Log):
         numbers = self._watched.numbers() if self._watched else {}
         seconds = round(time.monotonic() - self._started, 3)
         live = {f"state_{name}": number for name, number in numbers.items()}
-        self._write_line({**report.as_json(), **live, "seconds": seconds})
+        captured = self._watched.captures() if self._watched else {}
+        stats = {name: summary_of(shown) for name, shown in captured.items()}
+        facts = {name: numbers_of(summary) for name, summary in stats.items()}
+        inside = {"captured": facts} if facts else {}
+        self._write_line({**report.as_json(), **live, "seconds": seconds, **inside})
         tags = {
             **{f"train/{name}": number for name, number in report.outputs.items()},
             **{f"eval/{name}": number for name, number in report.eval.items()},
@@ -74,7 +85,10 @@ class LogFolder(Log):
             "time/ms": report.ms,
         }
         with self._failures():
-            self._events.write(report.step, [scalar(tag, n) for tag, n in tags.items()])
+            values = [scalar(tag, number) for tag, number in tags.items()]
+            for name, shown in captured.items():
+                values += values_of(name, shown, stats[name])
+            self._events.write(report.step, values)
 
     def close(self) -> None:
         super().close()

@@ -13,7 +13,7 @@ import pytest
 from adapters import ROOT
 from web_stacks import NODE
 from wgcc.syntax.grammar import grammar
-from wgcc.syntax.tokens import SOFT
+from wgcc.syntax.tables import SOFT
 
 GRAMMAR = ROOT / "grammar" / "editors" / "vscode" / "wg.tmLanguage.json"
 # Programs with mistakes in their texts have no tokens to compare.

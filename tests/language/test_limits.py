@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import wgcc.compiler as compiler
 import wgcc_runtime
 from building import build
 from wgcc.compiler import compile_file
@@ -125,7 +124,7 @@ def test_a_tensor_beyond_every_device_is_refused_at_once(
     def never(*_: object) -> None:
         raise AssertionError("nothing must be planned for a model that is refused")
 
-    monkeypatch.setattr(compiler, "schedule", never)
+    monkeypatch.setattr("wgcc.schedule.schedule.schedule", never)
     (found,) = refusal(tmp_path, WIDE % (300_000, 300_000)).diagnostics.errors
     assert "has 1,228,800,000 values, too many for one GPU buffer" in found.message
 

@@ -40,17 +40,29 @@ RUNS_ON = [*adapters.NAMES, TWIN]
 Arrays = dict[str, np.ndarray]
 
 
+class Place:
+    """Where bundles are loaded, each once: making pipelines takes longer than training."""
+
+    def __init__(self, device: Any, folder: Path) -> None:
+        self._device, self._folder = device, folder
+        self._models: dict[str, wgcc_runtime.Model] = {}
+
+    def start(self, name: str) -> wgcc_runtime.Model:
+        """The model as PyTorch's run began."""
+        if name not in self._models:
+            bundle = build(FOLDER / f"{name}.wg", self._folder / name)
+            self._models[name] = wgcc_runtime.load(bundle, device=self._device)
+        model = self._models[name]
+        model.reset()
+        model.load_params(part(recorded(name), "start/"))
+        return model
+
+
 @pytest.fixture(scope="module", params=RUNS_ON)
-def place(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Where to load a bundle."""
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
     name = request.param
-    return {"device": TWIN if name == TWIN else adapters.request_device(name)}
-
-
-@pytest.fixture(scope="module")
-def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("curves")
-    return {name: build(FOLDER / f"{name}.wg", folder / name) for name in MODELS}
+    device = TWIN if name == TWIN else adapters.request_device(name)
+    return Place(device, tmp_path_factory.mktemp("curves"))
 
 
 def recorded(name: str) -> Arrays:
@@ -65,12 +77,6 @@ def part(record: Arrays, prefix: str) -> Arrays:
     }
 
 
-def start(bundle: Path, record: Arrays, place: dict[str, Any]) -> wgcc_runtime.Model:
-    model = wgcc_runtime.load(bundle, **place)
-    model.load_params(part(record, "start/"))
-    return model
-
-
 def batch(record: Arrays, step: int) -> Arrays:
     return {name: rows[step % len(rows)] for name, rows in part(record, "batch/").items()}
 
@@ -80,20 +86,18 @@ def difference(ours: np.ndarray, theirs: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_first_gradients(name: str, bundles: dict[str, Path], place: dict[str, Any]) -> None:
+def test_first_gradients(name: str, place: Place) -> None:
     record = recorded(name)
-    found = start(bundles[name], record, place).call("gradients", **batch(record, 0))
+    found = place.start(name).call("gradients", **batch(record, 0))
     for parameter, gradient in part(record, "grad.f64/").items():
         error = difference(found[parameter.replace(".", "_")], gradient)
         assert error <= GRADIENT, f"gradient of {parameter}: {error:.2e}"
 
 
 @pytest.mark.parametrize(("name", "entry"), RUNS)
-def test_hundred_steps(
-    name: str, entry: str, bundles: dict[str, Path], place: dict[str, Any]
-) -> None:
+def test_hundred_steps(name: str, entry: str, place: Place) -> None:
     record = recorded(name)
-    model = start(bundles[name], record, place)
+    model = place.start(name)
     exact, rounded = record[f"loss.f64/{entry}"], record[f"loss.f32/{entry}"]
     losses = np.array(
         [model.call(entry, **batch(record, step))["loss"] for step in range(len(exact))]
@@ -124,10 +128,8 @@ def test_hundred_steps(
         ("cnn", "train_adamw"),
     ],
 )
-def test_gradient_norm_before_clipping(
-    name: str, entry: str, bundles: dict[str, Path], place: dict[str, Any]
-) -> None:
+def test_gradient_norm_before_clipping(name: str, entry: str, place: Place) -> None:
     record = recorded(name)
-    model = start(bundles[name], record, place)
+    model = place.start(name)
     norms = [float(model.call(entry, **batch(record, i))["grad_norm"]) for i in range(20)]
     np.testing.assert_allclose(norms, record[f"norm.f64/{entry}"][:20], rtol=GRADIENT)

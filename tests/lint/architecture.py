@@ -49,7 +49,7 @@ SCHEDULE_ROWS = (
     ("kernels",),
     ("write_kernels",),
     ("steps",),
-    ("schedule",),
+    ("schedule", "keep_limits"),
 )
 # And inside wgcc/elaborate: what a folder works with comes before it.
 ELABORATE_ROWS = (

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import wgcc_runtime
-from op_bundles import forward_graph, gradient_graph, write_op_bundle
+from op_bundles import MakeGraph, forward_graph, gradient_graph, write_op_bundle
 from op_samples import Array, input_arrays, reference_of
 from wgcc.evaluate import evaluate
 from wgcc.ops import OPS, Op
@@ -43,10 +43,20 @@ DIFFERENTIABLE = [
 ]
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Bundles that all machines run."""
+    return tmp_path_factory.mktemp("ops")
+
+
+def _build_once(op: Op, samples: list[Sample], graph: MakeGraph, bundle: Path) -> Path:
+    return bundle if bundle.exists() else write_op_bundle(op, samples, graph, bundle)
+
+
 @pytest.mark.parametrize("op", SWEPT, ids=lambda op: op.name)
-def test_kernels_give_the_reference(op: Op, machine: Any, tmp_path: Path) -> None:
+def test_kernels_give_the_reference(op: Op, machine: Any, folder: Path) -> None:
     samples = list(op.samples)
-    bundle = write_op_bundle(op, samples, forward_graph, tmp_path / "bundle")
+    bundle = _build_once(op, samples, forward_graph, folder / op.name)
     model = wgcc_runtime.load(bundle, device=machine)
     for i, sample in enumerate(samples):
         arrays = input_arrays(op, sample)
@@ -57,9 +67,9 @@ def test_kernels_give_the_reference(op: Op, machine: Any, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("op", DIFFERENTIABLE, ids=lambda op: op.name)
-def test_gradient_kernels(op: Op, machine: Any, tmp_path: Path) -> None:
+def test_gradient_kernels(op: Op, machine: Any, folder: Path) -> None:
     samples = _few([s for s in op.samples if _differentiates(op, s)], op)
-    bundle = write_op_bundle(op, samples, gradient_graph, tmp_path / "bundle")
+    bundle = _build_once(op, samples, gradient_graph, folder / f"{op.name}_grad")
     model = wgcc_runtime.load(bundle, device=machine)
     for i, sample in enumerate(samples):
         arrays = input_arrays(op, sample)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import wgcc.compiler as compiler
 import wgcc_runtime
 from cli_runs import run
 from deep_models import GPT, MLP, batch_for, write
 from wgcc.compiler import compile_file
 from wgcc.errors import WgError
+from wgcc.schedule.schedule import schedule
 
 MODELS = pytest.mark.parametrize(("text", "depth"), [(MLP, 6), (GPT, 3)], ids=["mlp", "gpt"])
 
@@ -79,13 +79,12 @@ def test_too_little_for_parameters_is_refused_at_once(
 ) -> None:
     """Rematerialisation does not save it, so more parts are not tried."""
     scheduled: list[Any] = []
-    schedule = compiler.schedule
 
     def counted(*arguments: Any) -> Any:
         scheduled.append(arguments)
         return schedule(*arguments)
 
-    monkeypatch.setattr(compiler, "schedule", counted)
+    monkeypatch.setattr("wgcc.schedule.schedule.schedule", counted)
     with pytest.raises(WgError) as caught:
         compile_file(write(tmp_path, MLP, depth=2), memory=100_000)
     assert "MB of GPU memory without any activations, more than the 0.1 MB" in str(caught.value)

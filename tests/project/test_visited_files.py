@@ -16,6 +16,8 @@ from pathlib import Path
 
 from wgcc.compiler import compile_file
 # Imported here, because importing a module runs its classes, and only functions count.
+import wgcc.backends.wasm.twin, wgcc.bundle.emit, wgcc.schedule.schedule
+import wgcc.schedule.write_kernels
 import wgcc_runtime.loader, wgcc_runtime.selftest
 
 visited = set()

@@ -25,6 +25,7 @@ from building import TWIN
 from cli_runs import run
 from line_training import data, refused
 from wgcc_runtime import Model
+from wgcc_runtime.captured_events import numbers_of, summary_of, values_of
 from wgcc_runtime.event_files import EventFile, crc32c, histogram, picture, png, scalar
 
 
@@ -167,3 +168,48 @@ def test_the_command_line_writes_a_folder(
     code, _, error = run(capsys, "train", str(bundle), str(tmp_path / "data.npz"), *options)
     assert code == 0, error
     assert [step for step, _ in scalars(tmp_path / "run", "train/loss")] == [10, 20]
+
+
+@pytest.mark.parametrize("kind", ["capture", "capture_stats"])
+def test_captures_are_histograms_and_pictures(tmp_path: Path, kind: str) -> None:
+    names = ["d.l2.w", "l2.w"]
+    model = wgcc.compile(ROOT / "examples" / "sin" / "model.wg", device=TWIN, **{kind: names})
+    x = np.linspace(0, 1, 300, dtype=np.float32)[:, None]
+    model.fit({"x": x, "y": x}, steps=4, every=2, log=f"{tmp_path}/run/", progress=False)
+    reader = read(tmp_path / "run")
+    assert reader.Tags()["histograms"] == [f"captured/{name}" for name in names]
+    weights = model.parameters["l2.w"]
+    last = reader.Histograms("captured/l2.w")[-1]
+    counts, edges = np.histogram(weights, 32)
+    assert last.step == 4 and last.histogram_value.num == weights.size
+    # The edges of bins are rounded differently, so that values on them may change sides.
+    assert np.abs(np.array(last.histogram_value.bucket) - counts).sum() <= 8
+    assert last.histogram_value.max == pytest.approx(edges[-1])
+    line = lines(tmp_path / "run")[-1]["captured"]["l2.w"]
+    assert line["mean"] == pytest.approx(float(weights.mean()), abs=1e-6)
+    assert (line["nan"], line["infinite"]) == (0, 0)
+    pictures = reader.Tags()["images"]
+    assert pictures == ([f"captured/{name}" for name in names] if kind == "capture" else [])
+    if pictures:
+        image = Image.open(io.BytesIO(reader.Images("captured/l2.w")[-1].encoded_image_string))
+        expected = 255 * (weights - weights.min()) / (weights.max() - weights.min())
+        np.testing.assert_allclose(np.asarray(image), expected, atol=0.51)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.zeros((3, 4)), np.full(5, np.nan), np.array([1.0, np.inf, np.nan, 0.0]), np.arange(6),
+     np.zeros((0,)), np.float32(3.0), np.ones((2, 2, 700))],
+    ids=str,
+)  # fmt: skip
+def test_unusual_captures(tmp_path: Path, array: Any) -> None:
+    """Constants, NaN, integers and nothing at all can be captured, too."""
+    stats = summary_of(np.asarray(array))
+    json.dumps(numbers_of(stats), allow_nan=False)
+    events = EventFile(tmp_path, 1)
+    events.write(1, values_of("x", np.asarray(array), stats))
+    events.close()
+    finite = np.isfinite(np.asarray(array, float)).sum()
+    reader = read(tmp_path)
+    histograms = reader.Histograms("captured/x") if reader.Tags()["histograms"] else []
+    assert [int(event.histogram_value.num) for event in histograms] == ([finite] if finite else [])

@@ -29,8 +29,7 @@ from wgcc.kernel.tree import Module
 from wgcc.schedule.fuse.group import Candidates, Precedence, falling
 from wgcc.schedule.kernel import ALIGNMENT, Binding, Dispatch, Kernel, Launch, Place
 from wgcc.schedule.kernels.repeated import Repeated, share_access
-from wgcc.schedule.memory.reuse import Arena, free_spans
-from wgcc.schedule.memory.slots import Bits, Life, Timeline
+from wgcc.schedule.memory.slots import Arena, Bits, Life, Timeline, free_spans
 
 GPT = ROOT / "tests" / "bench" / "models" / "c.wg"
 DROPPING = """
@@ -75,13 +74,13 @@ def devices() -> dict[str, Any]:
     return {name: request_device(name) for name in NAMES}
 
 
-def gpt(layers: int, **sizes: int) -> Compiled:
-    return compile_file(GPT, sizes={"D": 64, "L": layers, **sizes})
+def gpt(layers: int, twin: bool = True, **sizes: int) -> Compiled:
+    return compile_file(GPT, sizes={"D": 64, "L": layers, **sizes}, twin=twin)
 
 
 def test_no_part_of_the_compiler_does_more_than_its_share_of_work() -> None:
     """Small activations, which fit into the memory of gradients: the case that once took hours."""
-    few, many = (executed_lines(lambda n=n: gpt(n, B=2, T=16)) for n in (4, 16))
+    few, many = (executed_lines(lambda n=n: gpt(n, B=2, T=16).planned) for n in (4, 16))
     assert growth(few.total(), many.total(), 4) < MOST_GROWTH
     costly = {name: n for name, n in many.items() if n > many.total() / 200}
     assert len(costly) > 10
@@ -111,7 +110,7 @@ def test_equal_layers_share_their_kernels(
     kernels, calls = [], []
     for layers in (4, 8, 16, 32):
         written.clear()
-        kernels.append(len(gpt(layers, **small).planned.kernels))
+        kernels.append(len(gpt(layers, twin=False, **small).planned.kernels))
         calls.append(len(written))
     # In some layers a result is stored in place of an operand, in others elsewhere.
     assert max(kernels) < 1.1 * kernels[0], kernels
@@ -120,7 +119,8 @@ def test_equal_layers_share_their_kernels(
 
 def test_layers_that_draw_random_numbers_share_their_kernels(tmp_path: Path) -> None:
     """Each dropout draws its own numbers: the kernel reads the call site from memory."""
-    found = [compile_file(write(tmp_path, DEEP_GPT, depth=depth)) for depth in (4, 8, 16)]
+    depths = (4, 8, 16)
+    found = [compile_file(write(tmp_path, DEEP_GPT, depth=n), twin=False) for n in depths]
     assert len({len(compiled.planned.kernels) for compiled in found}) == 1
     words = {constant.words for constant, _ in found[0].schedule.constants.values()}
     assert {number.to_bytes(4, "little") for number in (1, 2, 3, 4)} <= words
@@ -141,7 +141,7 @@ def _grouped(depth: int) -> str:
 
 def test_many_parameter_groups_share_the_kernel_of_their_updates(tmp_path: Path) -> None:
     """All but the first, which has no weight decay: the others read their numbers from memory."""
-    few, many = (compile_file(write(tmp_path, _grouped(n), depth=n)) for n in (4, 12))
+    few, many = (compile_file(write(tmp_path, _grouped(n), depth=n), twin=False) for n in (4, 12))
     kernels = [
         [kernel.name for kernel in compiled.planned.kernels if kernel.name.startswith("adam")]
         for compiled in (few, many)

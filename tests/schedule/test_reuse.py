@@ -11,8 +11,7 @@ from adapters import ROOT
 from wgcc.compiler import compile_file
 from wgcc.ir.graph import TensorType, Value
 from wgcc.schedule.kernel import WORD, Binding, Dispatch, Place, Schedule
-from wgcc.schedule.memory.reuse import Arena, free_spans
-from wgcc.schedule.memory.slots import Life
+from wgcc.schedule.memory.slots import Arena, Life, free_spans
 
 Words = tuple[str, int, int]
 

@@ -7,7 +7,7 @@ import random
 from wgcc.syntax.blocks import statement_ends
 from wgcc.syntax.grammar import grammar
 from wgcc.syntax.mistakes import names_among_keywords
-from wgcc.syntax.tokens import Token
+from wgcc.syntax.tables import Token
 
 _ENDS = (
     "\n",

@@ -24,6 +24,7 @@ const lossesOf = page =>
 /** Trains until the loss was reported often enough. */
 async function train(page) {
   await page.click('#train');
+  await page.waitForFunction(() => document.body.dataset.state === 'compiling', null, LONG);
   await page.waitForFunction(
     () => ['training', 'error'].includes(document.body.dataset.state),
     null,
@@ -38,7 +39,10 @@ async function train(page) {
     LONG,
   );
   const status = await frame.locator('#status').textContent();
-  return { state: await state(page), losses: await lossesOf(page), status };
+  const kind = await page.evaluate(
+    () => document.getElementById('frame').contentWindow.wgccPage.model.adapter.kind,
+  );
+  return { state: await state(page), losses: await lossesOf(page), status, kind };
 }
 
 async function mistakeAndFix(page) {
@@ -104,7 +108,11 @@ seen.first = await state(page);
 await checked(page, 0);
 seen.heap = await page.evaluate(() => globalThis.wgccChecked.heap);
 await mistakeAndFix(page);
+// A software adapter is used only if it is asked for.
+await page.selectOption('#device', 'webgpu');
 seen.webgpu = await train(page);
+// While the last model trains: the next one takes its place.
+seen.again = await train(page);
 await kernelAndBack(page);
 await tabs(page);
 await page.click('#share');
@@ -120,7 +128,8 @@ const fresh = await open(plain, `${address.replace(/\/#/, '/?embed#')}`);
 await checked(fresh.page, 0);
 seen.shared = await fresh.page.textContent('.cm-content');
 seen.twin = await train(fresh.page);
-seen.freshProblems = fresh.problems;
+// Chromium itself says so where there is no GPU.
+seen.freshProblems = fresh.problems.filter(text => !text.includes('No available adapters'));
 await plain.close();
 const own = ['', new URL(server.url).host];
 seen.hosts = [...new Set(seen.hosts)].filter(host => !own.includes(host));

@@ -40,10 +40,11 @@ def test_a_mistake_has_its_caret_and_is_fixed_by_a_click(seen: Any) -> None:
     assert "tahn" not in seen["fixed"] and "f32[N, H]" in seen["fixed"]
 
 
-@pytest.mark.parametrize("device", ["webgpu", "twin"])
-def test_it_trains_to_a_falling_loss(seen: Any, device: str) -> None:
-    losses = seen[device]["losses"]
-    assert seen[device]["state"] in ("training", "ready")
+@pytest.mark.parametrize(("run", "kind"), [("webgpu", ""), ("again", ""), ("twin", "wasm")])
+def test_it_trains_to_a_falling_loss(seen: Any, run: str, kind: str) -> None:
+    losses = seen[run]["losses"]
+    assert seen[run]["state"] in ("training", "ready")
+    assert (seen[run]["kind"] == "wasm") == (kind == "wasm")
     assert min(losses[-3:]) < losses[0] / 4
 
 

@@ -15,9 +15,10 @@ from typing import Any
 from wgcc.bundle.content import DATA, Content, Pieces, is_plain
 from wgcc.bundle.kernels import SUBGROUPS
 from wgcc.bundle.owned import KERNELS, WEIGHTS, OldPlan, read_old_plan
-from wgcc.bundle.plan import SOURCE_NAME, TOKENIZER, TWIN, Plan, all_dispatches, plan_text
+from wgcc.bundle.plan import TOKENIZER, TWIN, Plan, all_dispatches, plan_text
 from wgcc.bundle.web import web_files
 from wgcc.errors import WgError
+from wgcc.files import SOURCE_NAME
 from wgcc_runtime.strict_json import KEY, plan_digest
 
 # No file of a bundle is larger; files whose size the plan gives are checked when it is loaded.

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from wgcc.bundle.content import DATA, digest_of_file, is_plain, read_header
-from wgcc.bundle.plan import FORMAT, SOURCE_NAME, TOKENIZER, TWIN
+from wgcc.bundle.plan import FORMAT, TOKENIZER, TWIN
+from wgcc.files import SOURCE_NAME
 
 WEIGHTS = "weights.safetensors"
 OFFLINE = "offline.js"

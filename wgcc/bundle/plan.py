@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -22,7 +21,6 @@ from wgcc.bundle.entry_records import (
     rows_record,
 )
 from wgcc.bundle.kernels import KernelFile, kernel_files
-from wgcc.errors import WgError
 from wgcc.ir.graph import Constant, Graph, RangeCheck, RangeGuard, TensorType
 from wgcc.ir.places import STEP, optimizer_state
 from wgcc.ir.program import Init, Ports, Program, Tensor, port_keys
@@ -43,8 +41,6 @@ FORMAT, VERSION = "wgcc-bundle", 1
 TWIN = "twin.wasm"
 # Of a bundle whose vocabulary is a file of tokens.
 TOKENIZER = "tokenizer.json"
-# Names under which a bundle may store its source; surrogates stand for undecodable bytes.
-SOURCE_NAME = re.compile(r"[^/\\\x00-\x1f\ud800-\udfff]{0,125}\.wg")
 # Characters of source that an error at run time shows.
 SHORT = 60
 FLAG_TYPE = TensorType((), "u32")
@@ -114,15 +110,6 @@ def _vocab(program: Program) -> Plan:
         digest = _sha256(vocab.text)
         return {"vocab": {"tokens": TOKENIZER, "size": vocab.size, "sha256": digest}}
     return {"vocab": vocab} if vocab else {}
-
-
-def check_file_name(name: str) -> None:
-    """The model file is copied into the bundle, so its name must be allowed there."""
-    if not SOURCE_NAME.fullmatch(name):
-        raise WgError(
-            f"{name!r} cannot be the name of a model file: the bundle keeps a copy of it, so call "
-            "it NAME.wg (at most 128 characters, no control characters)"
-        )
 
 
 def with_guard(memory: Mapping[str, int]) -> int:

@@ -129,6 +129,13 @@ capture_options = several(
         help="Store statistics of these values: mean, deviation, extremes, a histogram.",
     ),
 )
+captured_option: Option = click.option(
+    "--captured",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write what the last call captured (`wgcc build --capture`) to a .npz or .safetensors "
+    "file.",
+)
 json_option: Option = click.option(
     "--json", "as_json", is_flag=True, help="Print results as JSON on stdout."
 )

@@ -118,6 +118,7 @@ def load(
     context.built_in = loader.built_in
     context.own_kernel = partial(own_kernel, context)
     context.own_functions = loader.own_functions
+    context.file_of = loader.file_of
     file = loader.load_root(root if isinstance(root, Source) else Path(root))
     _refuse_unused_sizes(loader, file)
     return context, loader, file

@@ -12,7 +12,7 @@ kept part (one result each), `r` the reduced part. It knows sizes only, not tens
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import gcd, prod
 
@@ -59,6 +59,13 @@ class Index:
 
     terms: tuple[tuple[Atom, int], ...] = ()
     offset: int = 0
+    _hash: int = field(default=0, init=False, compare=False, repr=False)
+
+    def __hash__(self) -> int:
+        """Indices contain indices and are looked up often: each is hashed once."""
+        if not self._hash:
+            object.__setattr__(self, "_hash", hash((self.terms, self.offset)))
+        return self._hash
 
     @property
     def low(self) -> int:
@@ -81,12 +88,17 @@ class Index:
     def __add__(self, other: Index | int) -> Index:
         if isinstance(other, int):
             return Index(self.terms, self.offset + other)
+        if not self.terms or not other.terms:
+            return Index(self.terms or other.terms, self.offset + other.offset)
         return _sum([*self.terms, *other.terms], self.offset + other.offset)
 
     __radd__ = __add__
 
     def __mul__(self, factor: int) -> Index:
-        return _sum([(a, f * factor) for a, f in self.terms], self.offset * factor)
+        if factor == 0:
+            return constant(0)
+        # Terms stay in order, and two that can be joined would have been before.
+        return Index(tuple([(a, f * factor) for a, f in self.terms]), self.offset * factor)
 
     __rmul__ = __mul__
 

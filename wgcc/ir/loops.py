@@ -216,3 +216,18 @@ def rename(graph: Graph, names: dict[str, Value]) -> Graph:
         outputs={key: new((value,))[0] for key, value in graph.outputs.items()},
         writes={of(key): new((value,))[0] for key, value in graph.writes.items()},
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A value of one round of a loop that is stored as element `index` of a larger one.
+
+    The rounds are the leading axis of `whole`; `index` is the loop's counter.
+    """
+
+    whole: Value
+    index: Value
+
+    @property
+    def rounds(self) -> int:
+        return self.whole.shape[0]

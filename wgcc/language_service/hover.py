@@ -11,7 +11,7 @@ from wgcc.language_service.names import LOCAL, Symbol
 from wgcc.language_service.reference import Entry, optimizer_settings, reference
 from wgcc.language_service.signatures import declaration_of
 from wgcc.syntax.grammar import grammar
-from wgcc.syntax.tokens import Token
+from wgcc.syntax.tables import Token
 
 
 @dataclass(frozen=True, slots=True)

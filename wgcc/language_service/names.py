@@ -172,6 +172,9 @@ class _Finder:
                     self.visit(part, scope)
 
     def function(self, node: ast.Function, scope: NameScope) -> None:
+        if node.name.text not in scope.symbols:
+            # A function inside another is visible from its line on.
+            self.declare(node, scope)
         inside = NameScope(scope, node.span)
         scope.inner.append(inside)
         scope.symbols[node.name.text].members = inside

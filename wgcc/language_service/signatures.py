@@ -11,7 +11,7 @@ from wgcc.language_service.names import Symbol
 from wgcc.language_service.reference import reference
 from wgcc.syntax import ast
 from wgcc.syntax.grammar import grammar
-from wgcc.syntax.tokens import Token
+from wgcc.syntax.tables import Token
 
 _SPACE = re.compile(r"\s+")
 

@@ -156,7 +156,7 @@ def _matches_nothing(pattern: Wanted, chosen: Sequence[_Chosen]) -> WgError:
     near = did_you_mean(glob, names) or [n for n in names if n.endswith(glob.split("*")[-1])]
     if pattern.glob.startswith(GRADIENT) and _matching(glob, names):
         return WgError(f"capture {pattern.text}: no entry trains, so nothing has a gradient")
-    listed = ", ".join(near[:SHOWN] or names[:SHOWN])
+    listed = ", ".join(near[:SHOWN] or names[:SHOWN]) or "none"
     more = f", … ({len(names)} in all)" if not near and len(names) > SHOWN else ""
     hint = "did you mean" if near else "there are"
     return WgError(f"capture {pattern.text}: no value has such a name; {hint} {listed}{more}")

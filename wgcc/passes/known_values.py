@@ -10,6 +10,7 @@ Cheap ones (a causal mask is one comparison of indices) are not folded: a load w
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, isnan
@@ -100,10 +101,27 @@ def _result(node: Node, numbers: list[Number | None]) -> Number | None:
     if is_plain_view(node):
         return numbers[0]
     if isinstance(lower, Pointwise):
+        plain = _compute_plainly(node, numbers)
+        if plain is not None:
+            return plain
         return _compute(node, numbers, [()] * len(numbers), ())
     if isinstance(lower, Reduce) and node.inputs[0].type.size <= LARGEST_REDUCTION:
         return _compute(node, numbers, [node.inputs[0].shape], node.output.shape)
     return None
+
+
+# What needs no numpy, which takes as long to load as a small model takes to check.
+_PLAIN = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv}
+
+
+def _compute_plainly(node: Node, numbers: list[Number | None]) -> Number | None:
+    """The same number as `_compute` gives, if Python's own arithmetic has it."""
+    compute = _PLAIN.get(node.op)
+    if compute is None or node.output.dtype != "f32" or (node.op == "div" and not numbers[1]):
+        return None
+    a, b = (float(number) for number in numbers if number is not None)
+    result = compute(a, b)
+    return result if abs(result) <= LARGEST_FLOAT else None
 
 
 def _compute(

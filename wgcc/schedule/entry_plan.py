@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Graph, Value
+from wgcc.ir.loops import Part
 from wgcc.ir.places import Place
-from wgcc.schedule.codegen.bindings import Part
 from wgcc.schedule.expand_loops import Expanded, LoopSpan
 from wgcc.schedule.fuse.fuse import Fused
 from wgcc.schedule.fuse.group import Group

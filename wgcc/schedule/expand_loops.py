@@ -22,10 +22,9 @@ from dataclasses import dataclass, field, replace
 
 from wgcc.errors import Span
 from wgcc.ir.graph import Graph, Node, TensorType, Value
-from wgcc.ir.loops import Loop, loop_of, rename
+from wgcc.ir.loops import Loop, Part, loop_of, rename
 from wgcc.ir.places import MAX_BINDING, round_up
 from wgcc.passes.dataflow import behind_views
-from wgcc.schedule.codegen.bindings import Part
 from wgcc.schedule.fuse.fuse import Fused, fuse
 from wgcc.schedule.fuse.group import REPEAT, Group
 from wgcc.schedule.fuse.materialise import Reason

@@ -39,6 +39,13 @@ CANDIDATE = "candidate_"
 BYTES = {F16: 2, "vec2f": 8, "vec2h": 4, "vec4f": 16, "vec4h": 8, "vec4u": 16}
 F16_ELEMENTS = (F16, "vec2h", "vec4h")
 MAX_WORKGROUPS = 65_535
+# llvmpipe ends the loops of a thread after so many iterations, all its loops taken together, and
+# reports nothing.
+MAX_ITERATIONS = 65_535
+# Leaves room for short loops that nobody counts.
+GOOD_ITERATIONS = 60_000
+# Elements that one access of a vector takes.
+VECTOR = 4
 # Workgroup memory that every device grants.
 MAX_WORKGROUP_BYTES = 16_384
 

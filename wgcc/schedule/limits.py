@@ -15,10 +15,10 @@ from wgcc.ir.index import IndexTooLarge
 from wgcc.ir.places import LARGEST, MAX_BINDING, MAX_BUFFER, MIB, ceil_div
 from wgcc.ir.program import Program
 from wgcc.passes.lay_out import check_buffers
-from wgcc.schedule.codegen.limits import MAX_ITERATIONS
 from wgcc.schedule.kernel import (
     GPU,
     MAX_BINDINGS,
+    MAX_ITERATIONS,
     MAX_WORKGROUP_BYTES,
     MAX_WORKGROUPS,
     WORD,
@@ -127,7 +127,7 @@ def too_many_positions(error: IndexTooLarge, span: Span | None) -> WgError:
 
 
 def _check_dispatch(diagnostics: Diagnostics, dispatch: Dispatch, span: Span) -> None:
-    for text, advice in _problems(dispatch):
+    for text, advice in dispatch_problems(dispatch):
         diagnostics.error("WG1001", text, span, f"in `{dispatch.label}`").help(advice)
 
 
@@ -144,7 +144,8 @@ def _check_rounds(diagnostics: Diagnostics, entry: EntrySchedule) -> None:
         diagnostics.error("WG1001", text, span, "in a loop").help(advice)
 
 
-def _problems(dispatch: Dispatch) -> Iterable[tuple[str, str]]:
+def dispatch_problems(dispatch: Dispatch) -> Iterable[tuple[str, str]]:
+    """Every limit that a dispatch breaks, with what to do about it."""
     buffers = dispatch.launches[GPU].kernel.storage_buffers
     if buffers > MAX_BINDINGS:
         yield (

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from wgcc.ir.dtypes import F16
 from wgcc.ir.graph import Graph, Value
@@ -31,10 +32,19 @@ from wgcc.schedule.fuse.group import FLAT, REPEAT, Group
 from wgcc.schedule.kernel import Exchange
 from wgcc.schedule.layout import Layout, arena_places, constant_places, holds_gradients
 from wgcc.schedule.memory.order import TemporaryMemory, best_order, unfuse
-from wgcc.schedule.memory.reuse import take_from_arenas
-from wgcc.schedule.memory.slots import Life, Slots, io_places, lives_of, own_place, values_in_f16
+from wgcc.schedule.memory.slots import (
+    Life,
+    Slots,
+    io_places,
+    lives_of,
+    own_place,
+    take_from_arenas,
+    values_in_f16,
+)
 from wgcc.schedule.memory.write_plan import keep_old, plan_writes
-from wgcc.schedule.write_kernels import KernelWriter, place_copies
+
+if TYPE_CHECKING:
+    from wgcc.schedule.write_kernels import KernelWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,14 +240,11 @@ def plan_program(
     `candidates`: dispatches have other launches too, for tuning to choose from. `traces` gets the
     plans of each entry by stage, the last one where it repeats.
     """
-    shared = Shared.of(program)
+    # Checks of small models write no kernels: they need not load what writes them.
+    from wgcc.schedule.write_kernels import KernelWriter, place_copies
+
     traces = {} if traces is None else traces
-    for name in program.entries:
-        traces[name] = {}
-    plans = {
-        name: plan_entry(graph, shared, traces[name]) for name, graph in program.entries.items()
-    }
-    shared.slots.reserve_in(shared.layout)
+    plans, shared = plan_entries(program, traces)
     is_f16 = program.precision == F16
     copies = place_copies(plans.values(), shared.layout) if is_f16 else None
     shared = replace(shared, writer=KernelWriter(shared.layout, candidates, copies))
@@ -245,6 +252,18 @@ def plan_program(
         if isinstance(row, AfterAllEntries):
             for step in row.steps:
                 plans = {n: _run(step, plan, shared, traces[n]) for n, plan in plans.items()}
+    return plans, shared
+
+
+def plan_entries(program: Program, traces: dict[str, Trace]) -> tuple[dict[str, EntryPlan], Shared]:
+    """The plans of all entries before kernels are written, and what they share."""
+    shared = Shared.of(program)
+    for name in program.entries:
+        traces[name] = {}
+    plans = {
+        name: plan_entry(graph, shared, traces[name]) for name, graph in program.entries.items()
+    }
+    shared.slots.reserve_in(shared.layout)
     return plans, shared
 
 

@@ -10,12 +10,12 @@ from wgcc.ir.index import IndexTooLarge
 from wgcc.ir.loops import loop_of
 from wgcc.ir.places import SCALARS
 from wgcc.passes.dataflow import moves
-from wgcc.schedule.codegen.limits import MAX_ITERATIONS
 from wgcc.schedule.entry_plan import EntryPlan
 from wgcc.schedule.expand_loops import COUNTER
 from wgcc.schedule.fuse.group import FLAT, Group
 from wgcc.schedule.kernel import (
     CANDIDATE,
+    MAX_ITERATIONS,
     MAX_WORKGROUPS,
     Dispatch,
     EntrySchedule,
@@ -104,7 +104,7 @@ class KernelWriter:
         refresh = copies.refresh(copies.left_over(graph)) if copies else ()
         return EntrySchedule(
             graph.name,
-            (*(self._dispatch(g, planned) for g in planned.order if g.kind != FLAT), *refresh),
+            (*(self.dispatch(g, planned) for g in planned.order if g.kind != FLAT), *refresh),
             {value.name: places[value.name] for value in graph.inputs},
             planned.outputs,
             tuple(sorted(graph.writes)),
@@ -116,7 +116,7 @@ class KernelWriter:
             exchange=planned.exchange,
         )
 
-    def _dispatch(self, group: Group, planned: EntryPlan) -> Dispatch:
+    def dispatch(self, group: Group, planned: EntryPlan) -> Dispatch:
         context = self._context(group, planned)
         span = next((root.span for root in reversed(group.roots) if root.span), None)
         try:

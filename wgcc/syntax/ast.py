@@ -10,6 +10,7 @@ frozen classes would take a third of the time that the command line takes to sta
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Union
 
 from wgcc.syntax.ast_expressions import Argument as Argument
 from wgcc.syntax.ast_expressions import Binary as Binary
@@ -106,7 +107,9 @@ class Assert(Syntax):
     text: String | None
 
 
-Statement = Bind | Write | CallStatement | Return | Minimize | For | If | Assert | Broken
+Statement = Union[
+    Bind, Write, CallStatement, Return, Minimize, For, If, Assert, Broken, "Function"
+]  # fmt: skip
 
 
 # Members of a layer or model

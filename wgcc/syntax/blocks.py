@@ -9,7 +9,7 @@ phases are recursive.
 from __future__ import annotations
 
 from wgcc.errors import Diagnostics, Source, Span
-from wgcc.syntax.tokens import (
+from wgcc.syntax.tables import (
     CLOSER_TYPES,
     CLOSERS,
     LINE_STARTERS,

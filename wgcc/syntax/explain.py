@@ -9,7 +9,7 @@ from wgcc.errors import Diagnostic, Diagnostics, Source, Span
 from wgcc.syntax.blocks import CONTINUES_AFTER
 from wgcc.syntax.grammar import UnexpectedToken, expected_text, found_text, grammar, shorten
 from wgcc.syntax.mistakes import FOREIGN
-from wgcc.syntax.tokens import words
+from wgcc.syntax.tables import words
 
 # Where only these are accepted, a name is expected.
 _NAME_PLACES = words("NAME STRING DTYPE RPAR RSQB")
@@ -315,16 +315,6 @@ def _settings(a: UnexpectedToken) -> Advice | None:
     return "settings are on lines of their own, or between `;`", ((a.span, ";"),)
 
 
-def _nested_function(a: UnexpectedToken) -> Advice | None:
-    if a.token.text != "fn" or "MINIMIZE" not in a.accepts:
-        return None
-    name = a.following.text
-    return (
-        f"functions are not defined inside others: move `fn {name}` before this one; the values "
-        "that it uses become arguments, or parts of the state of a `scan`"
-    ), ()
-
-
 def _lone_value(a: UnexpectedToken) -> Advice | None:
     """`2.0 * x` as a line of its own"""
     if a.token.type not in _OPERATORS or not {"EQUAL", "WRITE"} <= a.accepts:
@@ -344,4 +334,4 @@ def _self(a: UnexpectedToken) -> Advice | None:
     )
 
 
-_HABITS = (_self, _lone_value, _choice, _comprehension, _ellipsis, _settings, _nested_function)
+_HABITS = (_self, _lone_value, _choice, _comprehension, _ellipsis, _settings)

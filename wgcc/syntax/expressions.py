@@ -10,7 +10,7 @@ from typing import Any
 
 from wgcc.errors import Diagnostics, Source, Span
 from wgcc.syntax import ast
-from wgcc.syntax.tokens import MISSING_VALUE, RawNode, Token
+from wgcc.syntax.tables import MISSING_VALUE, RawNode, Token
 
 # More digits than any size or constant needs; Python itself refuses much longer numbers.
 _LONGEST_INT = 40
@@ -298,7 +298,7 @@ def assertion(reading: Reading, node: RawNode) -> ast.Assert:
 
 
 def _statement(reading: Reading, node: RawNode) -> ast.Statement:
-    if node.rule not in ("for_stmt", "if_stmt") and reading.is_doubtful(node):
+    if node.rule not in ("for_stmt", "if_stmt", "function") and reading.is_doubtful(node):
         return reading.broken_with_names(node)
     return _STATEMENTS[node.rule](reading, node)
 
@@ -372,6 +372,13 @@ def _otherwise(reading: Reading, node: RawNode | None) -> ast.Block | ast.If | N
         reading.depth -= 1
 
 
+def _function(reading: Reading, node: RawNode) -> ast.Statement:
+    """A function inside another is what it is at the top level."""
+    from wgcc.syntax.members import function
+
+    return function(reading, node)
+
+
 _STATEMENTS: dict[str, Callable[[Reading, Any], ast.Statement]] = {
     "bind": _bind,
     "write": _write,
@@ -381,5 +388,6 @@ _STATEMENTS: dict[str, Callable[[Reading, Any], ast.Statement]] = {
     "for_stmt": _for,
     "if_stmt": _if_statement,
     "assertion": assertion,
+    "function": _function,
     "broken": Reading.broken,
 }

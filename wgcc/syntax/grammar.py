@@ -1,30 +1,18 @@
-"""The parser tables: a lexer that never fails, and a parser that is fed token by token.
+"""The language's grammar: a lexer that never fails, and a parser that is fed token by token.
 
-This is the only file that imports Lark, and the only one that accesses Lark's parser state.
-
-The tables are kept between runs, because building them takes a while. They also say what messages
-call a token, and which ones the grammar accepts at a place.
+It also says what messages call a token, and which ones the grammar accepts at a place.
 """
 
 from __future__ import annotations
 
-import copy
 import functools
-import hashlib
-import io
-import itertools
-import sys
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import lark
-from lark import exceptions
-from lark.lexer import LexerThread
-
 from wgcc.errors import Diagnostics, Source, Span
-from wgcc.files import data_dir, keep_cached, read_cached
-from wgcc.syntax.tokens import RawNode, Token, words
+from wgcc.syntax.tables import ParserStack, RawNode, Tables, Token, has_place, tables, words
 
 END = "$END"
 
@@ -34,75 +22,35 @@ _RECOVERABLE = ("_stmt", "_member", "_opt_item", "_item", "setting")
 
 @functools.cache
 def grammar() -> Grammar:
-    """The tables of `wg.lark`, loaded once."""
-    text = (data_dir("grammar") / "wg.lark").read_text(encoding="utf-8")
-    version = f"{lark.__version__} {sys.version_info[:2]}"
-    key = f"grammar-{hashlib.sha256(f'{version} {text}'.encode()).hexdigest()[:24]}"
-    return Grammar(_load(key) or _make(key, text))
-
-
-def _load(key: str) -> lark.Lark | None:
-    payload = read_cached(key)
-    if payload is None:
-        return None
-    try:
-        return lark.Lark.load(io.BytesIO(payload))
-    except Exception:  # an old or foreign file may raise anything; the tables are built again
-        return None
-
-
-def _make(key: str, text: str) -> lark.Lark:
-    parser = lark.Lark(text, parser="lalr", lexer="basic", tree_class=RawNode)
-    file = io.BytesIO()
-    parser.save(file)
-    keep_cached(key, file.getvalue())
-    # Loaded tables are faster than built ones, which check their terminals at every use.
-    file.seek(0)
-    return lark.Lark.load(file)
+    return Grammar(tables())
 
 
 class Grammar:
-    def __init__(self, tables: lark.Lark) -> None:
+    def __init__(self, tables: Tables) -> None:
         self._tables = tables
-        # `tables.lex` would build its lexer again in every call.
-        self._lexer: Any = tables._build_lexer(dont_ignore=True)
-        self._lexer.ignore_types = frozenset({"WS"})
-        texts = {t.name: t.pattern.value for t in tables.terminals if t.pattern.type == "str"}
-        self.texts: dict[str, str] = texts
-        self.keywords = {text: name for name, text in texts.items() if text.isidentifier()}
-        self._callbacks: dict[Any, Any] = {
-            rule: _with_place(build)
-            for rule, build in tables.parse_interactive(
-                ""
-            ).parser_state.parse_conf.callbacks.items()
-        }
+        regex = "|".join(f"(?P<{name}>{pattern})" for name, pattern in tables.terminals)
+        self._next_token = re.compile(regex).match
+        self.texts = tables.texts
+        self.keywords = {text: n for n, text in tables.texts.items() if text.isidentifier()}
 
     def lex(self, text: str, most: int | None = None) -> list[Token]:
         """The first `most` tokens of `text`, with comments, and with text that is no token."""
-        thread: Any = LexerThread.from_text(self._lexer, text)
-        return [
-            Token(t.type, t.value, t.start_pos or 0, t.end_pos or 0, t.line or 1)
-            for t in itertools.islice(thread.lex(None), most)
-        ]
+        tokens: list[Token] = []
+        start, line, words = 0, 1, self._tables.words
+        while start < len(text) and (most is None or len(tokens) < most):
+            match = self._next_token(text, start)
+            assert match is not None and match.lastgroup, "every text splits into tokens"
+            type_, word, end = match.lastgroup, match.group(), match.end()
+            if type_ in words:
+                type_ = words[type_].get(word, type_)
+            if type_ != "WS":
+                tokens.append(Token(type_, word, start, end, line))
+            line += word.count("\n")
+            start = end
+        return tokens
 
     def machine(self) -> ParserState:
-        parser = self._tables.parse_interactive("")
-        parser.parser_state.parse_conf.callbacks = self._callbacks
-        return ParserState(parser)
-
-
-def _with_place(build: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
-    """`build`, but the node's place covers all parts, also those that are not in the tree."""
-
-    def build_with_place(parts: list[Any]) -> Any:
-        node = build(parts)
-        if type(node) is RawNode and node.start < 0:
-            places = [part for part in parts if _has_place(part)]
-            if places:
-                node.start, node.end = places[0].start, places[-1].end
-        return node
-
-    return build_with_place
+        return ParserState(self._tables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +59,7 @@ class OpenRule:
 
     depth: int
     symbol: str
-    state: Any
+    state: int
     start: int
     open_braces: int
     followers: frozenset[str]
@@ -120,80 +68,69 @@ class OpenRule:
 class ParserState:
     """The state of one parse."""
 
-    def __init__(self, parser: Any) -> None:
-        self._parser = parser
-
-    def feed(self, token: Token) -> bool:
-        """Accept a token; False if the grammar does not allow it here."""
-        try:
-            self._parser.feed_token(token)
-        except exceptions.UnexpectedToken:
-            return False
-        return True
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._values: list[Any] = []
+        self._stack = ParserStack(tables, [tables.start], self._values)
+        self.feed = self._stack.feed
 
     @property
     def depth(self) -> int:
         """The depth of the parser's stack: `- - - x` takes one more level for each `-`."""
-        return len(self._parser.parser_state.state_stack)
+        return len(self._stack.states)
 
     def finish(self, end: Token) -> RawNode | None:
         """The tree; None if the text may not end here."""
-        try:
-            tree = self._parser.parser_state.feed_token(end, True)
-        except exceptions.UnexpectedToken:
-            return None
+        tree = self._values[-1] if self._stack.finish(end) else None
         return tree if isinstance(tree, RawNode) else None
 
     def accepts(self) -> set[str]:
         """The terminals that are possible here."""
-        return {str(name) for name in self._parser.accepts()}
+        names = (name for name in self._tables.states[self._stack.states[-1]] if name.isupper())
+        tokens = (Token(name, "", -1, -1, 0) for name in names)
+        return {token.type for token in tokens if self._would_accept(token)}
+
+    def _would_accept(self, token: Token) -> bool:
+        trial = self._stack.copy_states()
+        return trial.finish(token) if token.type == END else trial.feed(token)
 
     def count_taken(self, tokens: Iterable[Token]) -> int:
         """How many of `tokens` would be accepted, without changing the state."""
-        trial = self._parser.copy(deepcopy_values=False)
-        trial.parser_state.parse_conf = copy.copy(trial.parser_state.parse_conf)
-        trial.parser_state.parse_conf.callbacks = {}
+        trial = self._stack.copy_states()
         count = 0
         for token in tokens:
-            try:
-                trial.feed_token(token)
-            except exceptions.UnexpectedToken:
+            if not trial.feed(token):
                 break
             count += 1
         return count
 
     def frames(self) -> Iterator[OpenRule]:
         """The rules that could be replaced by an error node, the innermost first."""
-        state = self._parser.parser_state
-        table = state.parse_conf.states
-        for depth in range(len(state.state_stack) - 1, -1, -1):
-            gotos = table[state.state_stack[depth]]
+        states, table = self._stack.states, self._tables.states
+        for depth in range(len(states) - 1, -1, -1):
+            gotos = table[states[depth]]
             symbol = next((name for name in _RECOVERABLE if name in gotos), None)
             if symbol is None:
                 continue
-            dropped = state.value_stack[depth:]
-            after = gotos[symbol][1]
+            dropped = self._values[depth:]
+            after = gotos[symbol]
             yield OpenRule(
                 depth=depth,
                 symbol=symbol,
                 state=after,
-                start=next((part.start for part in dropped if _has_place(part)), -1),
+                start=next((part.start for part in dropped if has_place(part)), -1),
                 open_braces=sum(_brace(part) for part in dropped),
                 followers=frozenset(table[after]),
             )
 
     def replace(self, frame: OpenRule, node: RawNode) -> None:
         """Put `node` in place of what belongs to `frame` so far."""
-        state = self._parser.parser_state
-        del state.state_stack[frame.depth + 1 :]
-        del state.value_stack[frame.depth :]
-        state.state_stack.append(frame.state)
+        states = self._stack.states
+        del states[frame.depth + 1 :]
+        del self._values[frame.depth :]
+        states.append(frame.state)
         inlined = frame.symbol.startswith("_")
-        state.value_stack.append(RawNode(frame.symbol, [node]) if inlined else node)
-
-
-def _has_place(part: Any) -> bool:
-    return part is not None and part.start >= 0
+        self._values.append(RawNode(frame.symbol, [node]) if inlined else node)
 
 
 def _brace(part: Any) -> int:

@@ -16,7 +16,7 @@ from wgcc.syntax.blocks import statement_ends
 from wgcc.syntax.grammar import grammar
 from wgcc.syntax.mistakes import names_among_keywords
 from wgcc.syntax.parser import parse
-from wgcc.syntax.tokens import Token
+from wgcc.syntax.tables import Token
 from wgcc.syntax.tree_text import walk
 
 INDENT = "  "

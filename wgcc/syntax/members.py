@@ -18,7 +18,7 @@ from wgcc.syntax.expressions import (
     strings,
     type_expression,
 )
-from wgcc.syntax.tokens import RawNode, Token, words
+from wgcc.syntax.tables import RawNode, Token, words
 
 # Rules without a block: if a repair inside is doubtful, the whole becomes `Broken`.
 ONE_LINE = words(

@@ -12,7 +12,7 @@ from wgcc.errors import Diagnostics, Source
 from wgcc.spelling import did_you_mean
 from wgcc.syntax.blocks import CONTINUES_AFTER
 from wgcc.syntax.grammar import grammar
-from wgcc.syntax.tokens import SOFT, Token, words
+from wgcc.syntax.tables import SOFT, Token, words
 
 # Operators of other languages -> (what to write, its terminal).
 _OPERATORS = {

@@ -22,7 +22,7 @@ from wgcc.syntax.expressions import Reading
 from wgcc.syntax.grammar import END, OpenRule, UnexpectedToken, grammar
 from wgcc.syntax.members import item
 from wgcc.syntax.mistakes import correct_keywords, names_among_keywords, replace_unknown
-from wgcc.syntax.tokens import (
+from wgcc.syntax.tables import (
     CLOSERS,
     MISSING_VALUE,
     OPENERS,

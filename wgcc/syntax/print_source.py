@@ -191,6 +191,8 @@ def _statement(node: Any, remarks: Remarks) -> list[str]:
         return _in_braces(f"for {names} in {expression_text(node.iterable)}", node.body, remarks)
     if isinstance(node, ast.If):
         return _choice(node, remarks)
+    if isinstance(node, ast.Function):
+        return _function(node, remarks)
     return [_SIMPLE[type(node)](node)]
 
 

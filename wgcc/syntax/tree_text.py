@@ -1,4 +1,5 @@
-"""Walks over all nodes of a syntax tree, and writes it as text (`wgcc show --stage ast`)."""
+"""Walks over all nodes of a syntax tree, and writes it as text: for readers (`wgcc show --stage
+ast`), and as JSON, to be kept and read again."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from dataclasses import fields
 from functools import cache
 from typing import Any
 
+from wgcc.errors import Source, Span
 from wgcc.syntax import ast
 from wgcc.syntax.ast import Syntax
 
@@ -67,3 +69,33 @@ def _parts(name: str, values: tuple[object, ...]) -> tuple[list[str], list[tuple
 
 def _says_something(node: ast.Syntax, value: object) -> bool:
     return isinstance(node, ast.Bool) or (value is not None and value is not False and value != "")
+
+
+_TUPLE, _SPAN = "", "Span"
+_CLASSES = {name: kind for name, kind in vars(ast).items() if isinstance(kind, type)}
+
+
+def encode(part: Any) -> Any:
+    """A node is a list of its class, its place and its fields."""
+    if isinstance(part, tuple):
+        return [_TUPLE, *map(encode, part)]
+    if isinstance(part, Span):
+        return [_SPAN, part.start, part.end]
+    if not isinstance(part, ast.Syntax):
+        assert part is None or isinstance(part, str | int | float), f"{type(part)} in a tree"
+        return part
+    kind: Any = type(part)
+    values = (getattr(part, name) for name in field_names(kind))
+    return [kind.__name__, part.span.start, part.span.end, *map(encode, values)]
+
+
+def decode(part: Any, source: Source) -> Any:
+    if type(part) is not list:
+        return part
+    kind = part[0]
+    if kind == _TUPLE:
+        return tuple([decode(item, source) for item in part[1:]])
+    span = Span(source, part[1], part[2])
+    if kind == _SPAN:
+        return span
+    return _CLASSES[kind](span, *[decode(item, source) for item in part[3:]])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import random
-from typing import Any
 
 from wgcc.elaborate.builtins import BUILTINS
 from wgcc.syntax.grammar import grammar
+from wgcc.syntax.tables import tables
 
 NAMES = (
     "x", "y", "w", "h", "B", "D", "N", "T", "a", "b", "opt", "loss", "body", "Net", "Main", "l1",
@@ -33,10 +33,10 @@ def derive(chance: random.Random) -> str:
 
 
 @functools.cache
-def _rules() -> dict[str, list[Any]]:
-    rules: dict[str, list[Any]] = {}
-    for rule in grammar()._tables.rules:
-        rules.setdefault(rule.origin.name, []).append(list(rule.expansion))
+def _rules() -> dict[str, list[tuple[str, ...]]]:
+    rules: dict[str, list[tuple[str, ...]]] = {}
+    for rule in tables().rules:
+        rules.setdefault(rule.origin, []).append(rule.expansion)
     return rules
 
 
@@ -54,13 +54,13 @@ def _heights() -> dict[str, int]:
     return heights
 
 
-def _height(expansion: list[Any], heights: dict[str, int]) -> int:
-    inner = [0 if symbol.is_term else heights.get(symbol.name, 10**6) for symbol in expansion]
+def _height(expansion: tuple[str, ...], heights: dict[str, int]) -> int:
+    inner = [0 if name.isupper() else heights.get(name, 10**6) for name in expansion]
     return 1 + max(inner, default=0)
 
 
 @functools.cache
-def _shallowest(symbol: str) -> list[Any]:
+def _shallowest(symbol: str) -> list[tuple[str, ...]]:
     heights, expansions = _heights(), _rules()[symbol]
     least = min(_height(e, heights) for e in expansions)
     return [e for e in expansions if _height(e, heights) == least]
@@ -80,10 +80,10 @@ class _Deriver:
         ends = depth > DEEPEST or len(parts) > self.budget
         expansions = _shallowest(symbol) if ends else _rules()[symbol]
         for item in self.chance.choice(expansions):
-            if item.is_term:
-                parts.append(self._token(item.name))
+            if item.isupper():
+                parts.append(self._token(item))
             else:
-                self._expand(item.name, depth + 1, parts)
+                self._expand(item, depth + 1, parts)
 
     def _token(self, name: str) -> str:
         if name == "NAME":

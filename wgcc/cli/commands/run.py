@@ -18,7 +18,7 @@ import click
 from wgcc.cli import shell_completion
 from wgcc.cli.data import DataOptions, say_reading, unknown_option
 from wgcc.cli.failures import failures
-from wgcc.cli.options import SEED, device_option, json_option
+from wgcc.cli.options import SEED, captured_option, device_option, json_option
 from wgcc.cli.printing import plural, say, show, show_json, table
 from wgcc.cli.progress import Loading
 from wgcc.lazy_numpy import Array, np
@@ -59,6 +59,7 @@ CHARACTERS = 200
     help="Use these weights, such as a checkpoint of `wgcc train`.",
 )
 @click.option("--seed", type=SEED, help="Seed of initial values and random draws.")
+@captured_option
 @device_option
 @json_option
 def command(
@@ -74,6 +75,7 @@ def command(
     stops: tuple[str, ...],
     weights: Path | None,
     seed: int | None,
+    captured: Path | None,
     device: str | None,
     as_json: bool,
 ) -> None:
@@ -103,13 +105,19 @@ def command(
             options = {"steps": count or CHARACTERS, "stop": stops, "inputs": given}
             return _stream(model, entry, prompt, options, as_json)
         results = model.map(entry, **given)
-    run_outputs = Outputs(model.entry(entry), results, class_names(model))
-    for target in outputs:
-        _write(target, run_outputs)
+        if captured:
+            model.captured.of(entry).save(captured)
+    _give(Outputs(model.entry(entry), results, class_names(model)), outputs, as_json)
+
+
+def _give(outputs: Outputs, targets: tuple[str, ...], as_json: bool) -> None:
+    """Writes the outputs to files, or shows them."""
+    for target in targets:
+        _write(target, outputs)
     if as_json:
-        _show_json(run_outputs)
-    elif not outputs:
-        run_outputs.show()
+        _show_json(outputs)
+    elif not targets:
+        outputs.show()
 
 
 def _show_json(outputs: Outputs) -> None:

@@ -107,6 +107,7 @@ class CustomGradient:
         if not results:
             return result
         self._refuse_parameters()
+        self._refuse_locals()
         unknown = [self._unknown(tensor) for tensor in results]
         gradients = self._gradients(_with_floats(result, iter(unknown)))
         wanted = [
@@ -172,6 +173,24 @@ class CustomGradient:
             raise Stop(self.context.report.error("WG0316", text, names[-1]))
         for name, part in zip(names, parts, strict=True):
             scope.bind(name.text, part)
+
+    def _refuse_locals(self) -> None:
+        """A local of the function around it would not get a gradient either."""
+        if not self.function.is_inner:
+            return
+        trace = self.context.trace
+        nodes = trace.builder.nodes[self.first_node :]
+        inside = {value for node in nodes for value in node.outputs}
+        inside |= {trace.own(leaf.value) for leaf in self.floats if isinstance(leaf, Tensor)}
+        for node in nodes:
+            for value in node.inputs:
+                is_known = value in inside or value.dtype not in FLOATS
+                if is_known or OPS[node.op].stops_gradient or value in trace.params.values():
+                    continue
+                text = f"the gradient of `{self.function.name}` leaves out a local from outside"
+                problem = self.context.report.error("WG0316", text, self.gradient)
+                problem.also(node.span or self.gradient.span, "it is used here")
+                raise Stop(problem.help("make it an argument, or use `stop_grad(...)` of it"))
 
     def _refuse_parameters(self) -> None:
         """A trained parameter that the body reads itself would get no gradient, in silence."""

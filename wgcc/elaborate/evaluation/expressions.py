@@ -92,6 +92,13 @@ def _unknown_name(context: Context, node: ast.Name) -> Diagnostic:
     if node.text in NAMES_OF_OTHER_LANGUAGES:
         problem.helps.clear()
         problem.help(NAMES_OF_OTHER_LANGUAGES[node.text])
+    elif any(node.text in scope.names for scope in context.callers):
+        name = context.functions[-1].name
+        problem.helps.clear()
+        problem.help(
+            f"`{node.text}` is a local of the caller: make it an argument of `{name}`, or define "
+            f"`fn {name}` inside the caller, where it sees the locals"
+        )
     return problem
 
 

@@ -47,6 +47,7 @@ def call_function(
     by_parameter = _by_parameter(context, node, arguments, shown)
     signature = Signature(shown, {size.text for size in node.sizes}, layer=layer)
     context.functions.append(function)
+    context.callers.append(context.scope)
     around, context.call_arguments = context.call_arguments, by_parameter
     try:
         with (
@@ -62,6 +63,7 @@ def call_function(
                 return region.results(gradient.attach_to(result) if gradient else result)
     finally:
         context.functions.pop()
+        context.callers.pop()
         context.call_arguments = around
 
 
@@ -198,6 +200,8 @@ def _prefix(context: Context, function: FunctionValue) -> str:
 
     Those of a built-in function are named by their ops alone.
     """
+    if function.is_inner:
+        return f"{context.prefix}.{function.name}" if context.prefix else function.name
     if function.owner is not None:
         return function.owner.path
     if function.is_built_in:

@@ -19,10 +19,12 @@ from wgcc.elaborate.tracing.values import (
     FAILED,
     AnyValue,
     BoolValue,
+    FunctionValue,
     LayerContents,
     ListValue,
     Number,
     ParamRef,
+    Scope,
     StateRef,
     Tensor,
     TupleValue,
@@ -301,6 +303,17 @@ def _return(context: Context, node: ast.Return) -> Returned:
     return Returned(FAILED if has_failed(value) else value, _whole(node.values))
 
 
+def _function(context: Context, node: ast.Function) -> None:
+    """A function inside another sees the locals as they are here."""
+    scope = Scope(context.scope.parent, context.scope.names)
+    around = context.functions[-1] if context.functions else None
+    file = around.file if around is not None else context.file_of(node.span.source)
+    owner = around.owner if around is not None else None
+    function = FunctionValue(node.name.text, node, scope, file, owner, is_inner=True)
+    scope.bind(node.name.text, function)
+    context.scope.bind(node.name.text, function)
+
+
 def _for(context: Context, node: ast.For) -> Returned | None:
     items = iterations(context, node)
     rounds = LoopRounds(context, node, items)
@@ -344,5 +357,6 @@ _RULES: dict[type, Callable[[Context, Any], Returned | None]] = {
     ast.For: _for,
     ast.If: _if,
     ast.Assert: check_assertion,
+    ast.Function: _function,
     ast.Broken: _broken,
 }

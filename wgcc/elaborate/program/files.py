@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,11 +27,11 @@ from wgcc.elaborate.tracing.values import (
     Text,
 )
 from wgcc.errors import Diagnostic, Diagnostics, Source, Span
-from wgcc.files import LARGEST_TEXT, Unreadable, data_dir, read_text
+from wgcc.files import LARGEST_TEXT, Unreadable, data_dir, keep_cached, read_cached, read_text
 from wgcc.kernel.own.read import OwnFunction, WrongWgsl, read_functions
 from wgcc.syntax import ast
 from wgcc.syntax.parser import parse
-from wgcc.syntax.tree_text import walk
+from wgcc.syntax.tree_text import decode, encode, walk
 
 PRELUDE = "nn.wg"
 # Read only for programs that use one of their names.
@@ -61,6 +63,10 @@ class Loader:
         """The files that were read, except those of the library."""
         library = self.context.report.library
         return [file for file in self._files.values() if file.source not in library]
+
+    def file_of(self, source: Source) -> LoadedFile:
+        """The file of a text that was read."""
+        return next(file for file in self._files.values() if file.source is source)
 
     def load_root(self, root: Path | Source) -> LoadedFile:
         """The program itself, after the library. A file that cannot be read is a `WgError`."""
@@ -308,10 +314,33 @@ class Loader:
 
 @functools.cache
 def _library(path: Path) -> tuple[ast.File, list[Diagnostic]]:
-    """The library's tree, parsed once per process, because it is the same for every program."""
+    """The library's tree, read once per process, because it is the same for every program."""
+    return parse_once(Source(f"std/{path.name}", path.read_text(encoding="utf-8")))
+
+
+def parse_once(source: Source) -> tuple[ast.File, list[Diagnostic]]:
+    """The tree of a text, and what is wrong with it. A tree without errors is kept between runs:
+    to parse the library takes longer than all else that a check of a small model does.
+    """
+    key = f"tree-{hashlib.sha256(f'{_parser()} {source.text}'.encode()).hexdigest()[:24]}"
+    kept = read_cached(key)
+    if kept is not None:
+        tree: ast.File = decode(json.loads(kept), source)
+        return tree, []
     diagnostics = Diagnostics()
-    source = Source(f"std/{path.name}", path.read_text(encoding="utf-8"))
-    return parse(source, diagnostics), diagnostics.items
+    tree = parse(source, diagnostics)
+    if not diagnostics.items:
+        keep_cached(key, json.dumps(encode(tree)).encode())
+    return tree, diagnostics.items
+
+
+@functools.cache
+def _parser() -> str:
+    """Names what makes a tree of a text: a tree that another parser made is not read."""
+    digest = hashlib.sha256((data_dir("grammar") / "wg.lark").read_bytes())
+    for path in sorted(Path(ast.__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 @functools.cache

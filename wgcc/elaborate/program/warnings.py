@@ -51,6 +51,11 @@ def _report_locals(context: Context, owner: ast.Function | ast.Test) -> None:
             unused = all(name.text not in reads or name.text in replaced for name in names)
             if unused and not _is_private(names):
                 _report_unused(context, statement, names)
+        for function in (each for each in block.statements if isinstance(each, ast.Function)):
+            name = function.name
+            if name.text not in reads and not name.text.startswith("_"):
+                problem = context.report.warning("WG0906", f"nothing uses `{name.text}`", name)
+                problem.help("call it, or remove it")
 
 
 def _bindings(block: ast.Block) -> Iterator[tuple[ast.Bind, frozenset[str]]]:

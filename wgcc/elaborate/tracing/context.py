@@ -26,7 +26,7 @@ from wgcc.elaborate.tracing.values import (
     Text,
     TupleValue,
 )
-from wgcc.errors import Span
+from wgcc.errors import Source, Span
 from wgcc.kernel.own.read import OwnFunction
 from wgcc.syntax import ast
 
@@ -87,11 +87,14 @@ class Context(Tracer):
         self.parts = Parts()
         self.value: Callable[[ast.Expr], AnyValue]
         self.evaluate = self._evaluate
+        self.file_of: Callable[[Source], LoadedFile]
         self.own_functions: Callable[[LoadedFile, Text], Mapping[str, OwnFunction]]
         self.in_test = False
         self.assertions: list[tuple[ast.Assert, Tensor]] = []
         self.entry: ast.Function | None = None
         self.functions: list[FunctionValue] = []
+        # The scopes in which the functions were called.
+        self.callers: list[Scope] = []
         # The arguments of the innermost call.
         self.call_arguments: Mapping[str, Given] = {}
         self.precision = "f32"

@@ -185,11 +185,15 @@ BUILT_IN = "std/functions.wg"
 
 @dataclass(frozen=True, eq=False)
 class FunctionValue:
+    """A function with the names that it sees: those of its file, its layer, or (`is_inner`) of
+    the function that it is defined in."""
+
     name: str
     node: ast.Function
     scope: Scope
     file: LoadedFile
     owner: LayerValue | None = None
+    is_inner: bool = False
 
     @property
     def is_built_in(self) -> bool:

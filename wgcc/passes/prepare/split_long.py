@@ -198,7 +198,7 @@ MAX_PIECES = 5
 TILE, ENOUGH_TILES = 32, 16
 # Shorter inner axes are not worth a second dispatch; parts should stay as long as this.
 LONG, LONG_PART = 4096, 512
-# No longer ones for one thread: see codegen/limits.py. Tiled kernels make more iterations.
+# No longer ones for one thread: see schedule/kernel.py. Tiled kernels make more iterations.
 LONGEST = 32_768
 # With so many parts and tiles there is enough to do.
 ENOUGH_PARTS = 64

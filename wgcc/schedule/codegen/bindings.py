@@ -8,30 +8,16 @@ from dataclasses import dataclass
 from wgcc.ir.dtypes import F16, FLOATS
 from wgcc.ir.graph import Value
 from wgcc.ir.index import Index, variable
+from wgcc.ir.loops import Part
 from wgcc.ir.places import SCALARS
 from wgcc.kernel.build import select, u32
 from wgcc.kernel.tree import Assign, Binary, Call, Element, Expr, Member, Name
 from wgcc.schedule.codegen.terms import element_type, expr_of, wgsl_type
-from wgcc.schedule.kernel import BYTES, WORD, Binding, Place
+from wgcc.schedule.kernel import BYTES, VECTOR, WORD, Binding, Place
 
 # A counter of rounds: uniforms take 16 bytes, of which the first word is used.
 COUNTER_TYPE = "vec4u"
 _FIRST = "x"
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A value of one round of a loop that is stored as element `index` of a larger one.
-
-    The rounds are the leading axis of `whole`; `index` is the loop's counter.
-    """
-
-    whole: Value
-    index: Value
-
-    @property
-    def rounds(self) -> int:
-        return self.whole.shape[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +42,6 @@ class Touch:
 
 Parts = Mapping[str, Part]
 Hoisting = Callable[[Index], Index]
-# Elements that one access of a vector takes.
-VECTOR = 4
 
 
 def is_counter(name: str) -> bool:

@@ -32,8 +32,8 @@ from wgcc.passes.dataflow import (
     moves,
 )
 from wgcc.passes.prepare.split_long import ENOUGH_GROUPS, LEAST_ROWS, MOST_COLUMNS, MOST_ROWS
-from wgcc.schedule.codegen.bindings import VECTOR
 from wgcc.schedule.fuse.group import own_space
+from wgcc.schedule.kernel import VECTOR
 
 # A kernel may have a few of them.
 MOST_SUMS = 3

@@ -17,7 +17,7 @@ from wgcc.kernel.build import statements, take_several, u32
 from wgcc.kernel.tree import Binary, Name
 from wgcc.ops.attention import optional
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.limits import grid_of, thread_index, unroll_times
+from wgcc.schedule.codegen.terms import grid_of, thread_index, unroll_times
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import AttentionTask, DispatchWork, Launch, Place, WorkgroupVariable
 from wgcc.schedule.kernels.attention_access import (

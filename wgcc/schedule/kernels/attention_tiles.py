@@ -12,8 +12,9 @@ from math import ceil
 
 from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import take_several
-from wgcc.schedule.codegen.limits import GOOD_ITERATIONS, grid_of, thread_index
+from wgcc.schedule.codegen.terms import grid_of, thread_index
 from wgcc.schedule.kernel import (
+    GOOD_ITERATIONS,
     MAX_WORKGROUP_BYTES,
     Launch,
     WorkgroupVariable,

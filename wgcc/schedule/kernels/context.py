@@ -13,7 +13,7 @@ from wgcc.ops.registry import Helper
 from wgcc.passes.dataflow import moves
 from wgcc.schedule.codegen.bindings import Bindings, Parts
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.limits import grid_of, thread_index
+from wgcc.schedule.codegen.terms import grid_of, thread_index
 from wgcc.schedule.kernel import (
     GPU,
     AttentionTask,

@@ -17,7 +17,7 @@ from wgcc.ir.places import Place, ceil_div, round_up
 from wgcc.kernel.build import statements
 from wgcc.passes.dataflow import form_of, is_update, lists_of, replaced_by
 from wgcc.passes.lay_out import PARAMS
-from wgcc.schedule.codegen.limits import grid_of, thread_index
+from wgcc.schedule.codegen.terms import grid_of, thread_index
 from wgcc.schedule.kernel import (
     ALIGNMENT,
     GPU,

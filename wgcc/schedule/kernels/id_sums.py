@@ -22,8 +22,15 @@ from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Binary, Call, Declaration, Expr, Name, Return, Statement
 from wgcc.ops.gather import FAN, RUN
 from wgcc.schedule.codegen.emitter import Emitter, Scope
-from wgcc.schedule.codegen.limits import grid_of, thread_index, unroll_times
-from wgcc.schedule.codegen.terms import clamp_index, expr_of, wgsl_type, zero
+from wgcc.schedule.codegen.terms import (
+    clamp_index,
+    expr_of,
+    grid_of,
+    thread_index,
+    unroll_times,
+    wgsl_type,
+    zero,
+)
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import Launch, WorkgroupVariable
 from wgcc.schedule.kernels.context import Context, GroupCode

@@ -40,12 +40,11 @@ from wgcc.ops.registry import Reduce
 from wgcc.passes.dataflow import lowering
 from wgcc.schedule.codegen.bindings import Touch, is_counter
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.limits import GOOD_ITERATIONS, grid_of, thread_index, unroll_times
-from wgcc.schedule.codegen.terms import wgsl_type
+from wgcc.schedule.codegen.terms import grid_of, thread_index, unroll_times, wgsl_type
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.fuse.merge import RowLoops
 from wgcc.schedule.fuse.product_operands import column_sums, rows_of
-from wgcc.schedule.kernel import Launch, WorkgroupVariable
+from wgcc.schedule.kernel import GOOD_ITERATIONS, Launch, WorkgroupVariable
 from wgcc.schedule.kernels.context import Context, GroupCode
 from wgcc.schedule.kernels.lane_shape import LaneShape, lane_shape
 

@@ -19,14 +19,15 @@ from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Assign, Binary, Declaration, Expr, If, Name, Statement
 from wgcc.ops.registry import Reduce
 from wgcc.passes.dataflow import lowering
-from wgcc.schedule.codegen.bindings import VECTOR, Touch
+from wgcc.schedule.codegen.bindings import Touch
 from wgcc.schedule.codegen.emitter import COMPONENTS, Emitter
-from wgcc.schedule.codegen.limits import Grid, grid_of
+from wgcc.schedule.codegen.terms import Grid, grid_of
 from wgcc.schedule.fuse.fuse import product_position
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.fuse.product_operands import ColumnPart, column_part
 from wgcc.schedule.kernel import (
     MAX_WORKGROUPS,
+    VECTOR,
     WORD,
     DispatchWork,
     Launch,

@@ -18,8 +18,7 @@ from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Call, Declaration, Expr, Name, Return
 from wgcc.ops.ordering import HIDDEN
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.limits import grid_of, thread_index, unroll_times
-from wgcc.schedule.codegen.terms import number, wgsl_type
+from wgcc.schedule.codegen.terms import grid_of, number, thread_index, unroll_times, wgsl_type
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import Launch, WorkgroupVariable
 from wgcc.schedule.kernels.context import Context, GroupCode

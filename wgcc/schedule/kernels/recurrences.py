@@ -24,15 +24,14 @@ from wgcc.kernel.build import counted_loop, several, statements, u32, write_out
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Declaration, Expr, Module, Name
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.limits import (
-    GOOD_ITERATIONS,
+from wgcc.schedule.codegen.terms import (
     MAX_UNROLLED,
     grid_of,
     thread_index,
     unroll_times,
 )
 from wgcc.schedule.fuse.group import Group
-from wgcc.schedule.kernel import Launch
+from wgcc.schedule.kernel import GOOD_ITERATIONS, Launch
 from wgcc.schedule.kernels.context import Context, GroupCode
 from wgcc.schedule.kernels.ordering import key_of
 

@@ -23,7 +23,7 @@ from wgcc.kernel.build import (
 )
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Assign, Binary, Call, Expr, Let, Name, Statement
-from wgcc.schedule.codegen.bindings import VECTOR
+from wgcc.schedule.kernel import VECTOR
 from wgcc.schedule.kernels.operands import INNER, Operand
 from wgcc.schedule.kernels.tile_shape import Sizes, Tile
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from wgcc.kernel.build import all_of, expression, in_parens, let, statements, when
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Binary, Call, Expr, If, Let, Name, Statement
-from wgcc.schedule.codegen.bindings import VECTOR
+from wgcc.schedule.kernel import VECTOR
 from wgcc.schedule.kernels.tile_loads import add, fours, plus
 from wgcc.schedule.kernels.tile_shape import Sizes, Tile
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import ceil
 
 from wgcc.ir.graph import Value
-from wgcc.schedule.codegen.bindings import VECTOR
-from wgcc.schedule.kernel import MAX_WORKGROUP_BYTES, WORD
+from wgcc.schedule.kernel import MAX_WORKGROUP_BYTES, VECTOR, WORD
 
 # Results of a thread along each side, and tiles along each side.
 BLOCKS = (8, 4, 2, 1)
@@ -108,9 +107,13 @@ def tile_shapes(sizes: Sizes, count: int = 1, width: int = WORD) -> tuple[Tile, 
     """The best shape, or the best few; elements of operands have `width` bytes."""
     depths = _depths(sizes.inner, width)
     for least in (MIN_THREADS, 1):
-        shapes = [tile for tile in _shapes(sizes) if tile.threads >= least]
-        tiles = (replace(tile, tk=depth) for tile in shapes for depth in depths)
-        fitting = list(filter(_fits, tiles))
+        fitting = [
+            Tile(down, across, tm, tn, depth, slices)
+            for down, across, tm, tn, slices in _shapes(sizes)
+            if down * across * slices >= least
+            for depth in depths
+            if _fits(down, across, tm, tn, depth, slices)
+        ]
         if fitting:
             break
     return tuple(sorted(fitting, key=lambda tile: _order(sizes, tile))[:count])
@@ -129,30 +132,32 @@ def _depths(inner: int, width: int) -> list[int]:
     return (whole or divisors or [DEPTH])[:MOST_DEPTHS]
 
 
-def _fits(tile: Tile) -> bool:
-    loaded = max(tile.rows, tile.cols) * tile.tk
-    is_small = loaded <= MAX_LOADS * tile.threads and _memory(tile) <= MAX_WORKGROUP_BYTES
-    return is_small and tile.tk % tile.slices == 0
+def _fits(down: int, across: int, tm: int, tn: int, tk: int, slices: int) -> bool:
+    rows, cols = down * tm, across * tn
+    if tk % slices or max(rows, cols) * tk > MAX_LOADS * down * across * slices:
+        return False
+    return _memory(Tile(down, across, tm, tn, tk, slices)) <= MAX_WORKGROUP_BYTES
 
 
-def _shapes(sizes: Sizes) -> Iterator[Tile]:
+# Threads below and beside each other, results of each along both sides, and slices.
+Shape = tuple[int, int, int, int, int]
+
+
+def _shapes(sizes: Sizes) -> Iterator[Shape]:
     """All shapes of tiles that are not far larger than the product."""
     sides = product(_sides(sizes.rows), _sides(sizes.cols))
     for (rows, cols), (tm, tn) in product(sides, PAIRS):
         threads = rows // tm * (cols // tn)
         if rows % tm == 0 and cols % tn == 0 and threads <= MAX_THREADS:
-            yield from _with_slices(Tile(rows // tm, cols // tn, tm, tn, 0))
+            for slices in _slices(threads, tm * tn):
+                yield rows // tm, cols // tn, tm, tn, slices
 
 
-def _with_slices(tile: Tile) -> Iterator[Tile]:
-    """Whole, if it has enough threads; else by as many slices as give it enough."""
-    if tile.threads >= MIN_THREADS:
-        slices = [1]
-    else:
-        slices = [n for n in SLICES if n == 1 or n * tile.threads in (64, 128)]
-    for n in slices:
-        if n * tile.threads <= MAX_THREADS and (n == 1 or tile.tm * tile.tn >= 4):
-            yield replace(tile, slices=n)
+def _slices(threads: int, results: int) -> Iterator[int]:
+    """One, if there are enough threads; else also as many as give enough."""
+    yield 1
+    if threads < MIN_THREADS and results >= 4:
+        yield from (n for n in SLICES if n > 1 and n * threads in (64, 128))
 
 
 def _sides(size: int) -> list[int]:

@@ -17,7 +17,7 @@ from wgcc.kernel.tree import Assign, Binary, Element, Expr, Let, Name
 from wgcc.passes.dataflow import form_of, lists_of, scalars_of
 from wgcc.schedule.codegen.bindings import shown_as
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.limits import grid_of, thread_index
+from wgcc.schedule.codegen.terms import grid_of, thread_index
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import Launch, Place
 from wgcc.schedule.kernels.context import Context, GroupCode

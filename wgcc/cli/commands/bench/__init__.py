@@ -14,6 +14,7 @@ import click
 from wgcc.access.devices import Device, seconds
 from wgcc.access.verdict import judge
 from wgcc.bundle.model_places import model_places
+from wgcc.cli import shell_completion
 from wgcc.cli.bundles import stored_plan
 from wgcc.cli.dispatch_models import SHORT_NAMES, accesses, runs_like
 from wgcc.cli.failures import failures
@@ -33,7 +34,13 @@ ROUNDS = 4
 
 @click.command("bench")
 @click.argument("bundle", type=EXISTING)
-@click.option("--entry", "entries", multiple=True, help="Only this entry (may be repeated).")
+@click.option(
+    "--entry",
+    "entries",
+    multiple=True,
+    shell_complete=shell_completion.entries,
+    help="Only this entry (may be repeated).",
+)
 @click.option(
     "--per-kernel/--no-per-kernel",
     default=True,

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wgcc.bundle.plan import check_file_name
-from wgcc.compiler import lower
+from wgcc.compiler import check_limits
 from wgcc.elaborate import check
 from wgcc.errors import Diagnostics, WgError
+from wgcc.files import check_file_name
 from wgcc.ir.program import Program
 from wgcc.passes.autograd import autograd
-from wgcc.schedule.limits import RAISED, check_raised
+from wgcc.schedule.limits import RAISED
 
 
 @dataclass(slots=True)
@@ -49,9 +49,7 @@ def check_file(
             raise WgError(f"there is no model {model}")
         for name, program in programs.items():
             if model in (None, name) and not result.diagnostics.errors:
-                # Limits of WebGPU are only known when there are kernels.
-                lowered = lower(program)
-                check_raised(lowered.schedule, lowered.program, result.diagnostics, limits)
+                check_limits(program, result.diagnostics, limits)
                 result.programs[name] = program
     except WgError as error:
         if error.diagnostics.errors:

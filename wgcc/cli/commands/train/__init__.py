@@ -16,7 +16,7 @@ from wgcc.cli import shell_completion
 from wgcc.cli.commands.train.worker_options import Range, refuse_without_effect, worker_options
 from wgcc.cli.data import DataFile, DataOptions, data_options, say_reading
 from wgcc.cli.failures import INTERRUPTED, failures, warnings_printed
-from wgcc.cli.options import SEED, device_option, json_option
+from wgcc.cli.options import SEED, captured_option, device_option, json_option
 from wgcc.cli.printing import is_muted, say, show_json
 from wgcc.cli.progress import Loading
 
@@ -51,6 +51,7 @@ class TrainingJob:
     device: str | None
     resume: bool
     held_out: float | None
+    captured: Path | None = None
     workers: Range | None = None
     ray: str | None = None
     sync_every: int | None = None
@@ -134,6 +135,7 @@ class TrainingJob:
 )
 @click.option("--batch", type=COUNT, help="Fail unless the bundle was built for this batch size.")
 @click.option("--seed", type=SEED, help="Seed of initial values and shuffling.")
+@captured_option
 @worker_options
 @device_option
 @json_option
@@ -220,6 +222,8 @@ def run_alone(job: TrainingJob, as_json: bool) -> None:
             progress=False,
             stop=interruption.is_wanted,
         )
+    if job.captured:
+        model.captured.of(job.entry).save(job.captured)
     summary(model.progress.step(job.entry), job, history, time.perf_counter() - started, as_json)
 
 
