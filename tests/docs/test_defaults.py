@@ -36,7 +36,7 @@ SEEDS = 20
 def signatures() -> dict[str, str]:
     """Of layers, library functions, built-ins and distributions: what is in their parentheses."""
     layers = re.findall(r"^(?:layer|fn) (\w+)(?:\[[^\]]*\])?(?:\(([^{]*?)\))? ", LIBRARY, re.M)
-    own = {name: re.sub(r":\s*[\w\[\]., ]+?(?= =|,|$|\n)", "", text) for name, text in layers}
+    own = {name: re.sub(r":\s*[\w\[\]\"., ]+?(?= =|,|$|\n)", "", text) for name, text in layers}
     return {**own, **{name: f.parameters for name, f in BUILTINS.items()}, **DISTRIBUTIONS}
 
 

@@ -155,6 +155,13 @@ def test_a_kernel_that_does_not_compile_is_an_error_of_its_own():
         assert not good.error and "missing" in bad.error
 
 
+def test_a_kernel_that_was_edited_beyond_what_wgcc_reads():
+    text = CHECKED.replace("y0[lane] = sum;", "switch lane { default: { y0[lane] = sum; } }")
+    by_naga = by_route(text, "rdna2", "naga")["naga"]
+    assert by_naga.registers > 0 and (by_naga.threads, by_naga.error) == (0, "")
+    assert by_route(text, "sm_89", "nvrtc")["nvrtc"].error
+
+
 def test_a_driver_that_crashes_is_an_error(tmp_path: Path):
     file = tmp_path / "0.spv"
     file.write_bytes(bytes.fromhex("03022307 00000100 00000000 05000000 00000000 ffff0300"))

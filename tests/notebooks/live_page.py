@@ -19,7 +19,7 @@ model Line {
   fc: Linear[1, 1]
   optimizer opt: sgd { lr = rate }
   entry train(x: f32[B, 1], y: f32[B, 1]) -> (loss: f32) {
-    loss = mse(fc(x), y)
+    loss = mse(capture(fc(x), "guess"), y)
     minimize loss with opt
     return loss
   }

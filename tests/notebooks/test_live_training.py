@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from wgcc_runtime.errors import WgccError
 from wgcc_runtime.history import Report
 from wgcc_runtime.model import Model
 from wgcc_runtime.notebook import LiveTraining, train
+from wgcc_runtime.notebook.captures import _picture
 from wgcc_runtime.notebook.control import Control
 from wgcc_runtime.notebook.points import MOST_POINTS, Points
 
@@ -193,6 +195,30 @@ def test_points_are_few_and_the_last_is_there() -> None:
     assert len(points.pairs) <= MOST_POINTS + 1
     assert points.pairs[0] == [0, 0.0] and points.pairs[-1] == [9999, 9999.0]
     assert points.pairs == sorted(points.pairs)
+
+
+def test_captures_are_sent_as_pictures() -> None:
+    program = LINE.replace("mse(fc(x), y)", 'mse(capture(fc(x), "guess"), y)')
+    model = wgcc.compile(program, capture_stats=["d.fc.w"])
+    live = train(model, DATA, steps=20, every=5)
+    live.wait(LONG)
+    pictures = {picture["name"]: picture for picture in live.widget.captures}
+    assert pictures.keys() == {"guess", "d.fc.w"} == set(model.captured)
+    guess, gradient = pictures["guess"], pictures["d.fc.w"]
+    assert guess["shape"] == [4, 1] and sum(guess["bins"]) == 4
+    assert guess["high"] == pytest.approx(float(model.captured["guess"].max()))
+    assert [len(row) for row in guess["map"]] == [1, 1, 1, 1]
+    assert gradient["shape"] == [1, 1] and sum(gradient["bins"]) == 1 and gradient["map"] == []
+
+
+def test_pictures_of_captures_are_small() -> None:
+    large = _picture(np.arange(600 * 500.0).reshape(2, 300, 500))
+    assert (len(large["map"]), len(large["map"][0])) == (32, 32)
+    assert large["map"][0][0] == 0 and 120 < large["map"][-1][-1] < 130
+    odd = _picture(np.array([[np.nan, np.inf], [1.0, 1.0]]))
+    assert odd["nan"] == 1 and odd["map"][1] == [0, 0] and json.dumps(odd)
+    empty = _picture(np.zeros((0, 3)))
+    assert empty["map"] == [] and sum(empty["bins"]) == 0
 
 
 def test_commands_after_the_end_change_nothing() -> None:

@@ -115,14 +115,14 @@ attention aten::scaled_dot_product_attention causal=is_causal scale mask=attn_ma
 mse F.mse_loss reduction
 mae F.l1_loss reduction
 huber F.huber_loss delta reduction
-bce F.binary_cross_entropy reduction
-bce_logits F.binary_cross_entropy_with_logits reduction
+bce F.binary_cross_entropy reduction weight
+bce_logits F.binary_cross_entropy_with_logits reduction weight pos_weight
 kl_div F.kl_div log_target reduction
 triplet F.triplet_margin_loss margin eps "2"=p reduction
 nll F.nll_loss ignore=ignore_index weight reduction
 cross_entropy F.cross_entropy ignore=ignore_index smoothing=label_smoothing weight reduction
 solve_triangular aten::linalg_solve_triangular upper
-ctc_loss F.ctc_loss blank "mean"=reduction
+ctc_loss F.ctc_loss blank reduction
 """
 
 OPTIMIZERS = """

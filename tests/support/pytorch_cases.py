@@ -202,6 +202,20 @@ REDUCTIONS = {
         'bce_logits(x, w, reduction = "sum")',
         "F.binary_cross_entropy_with_logits(x, w, reduction='sum')", _ROWS, low=0.0,
     ),
+    "bce_weight": Case(
+        f"bce(x, w, weight = {_WEIGHT})",
+        f"F.binary_cross_entropy(x, w, x.new_tensor({_WEIGHT}))", _ROWS, low=0.01, high=0.99,
+    ),
+    "bce_logits_weight": Case(
+        f'bce_logits(x, w, weight = {_WEIGHT}, reduction = "none")',
+        f"F.binary_cross_entropy_with_logits(x, w, x.new_tensor({_WEIGHT}), reduction='none')",
+        _ROWS, low=0.0,
+    ),
+    "bce_logits_pos_weight": Case(
+        f"bce_logits(x, w, pos_weight = {_WEIGHT})",
+        f"F.binary_cross_entropy_with_logits(x, w, pos_weight=x.new_tensor({_WEIGHT}))",
+        _ROWS, low=0.0,
+    ),
     "kl_div_none": Case(
         'kl_div(x, w, reduction = "none")', "F.kl_div(x, w, reduction='none')", _ROWS, low=0.1
     ),
@@ -318,6 +332,18 @@ MATRICES = {
     "ctc": Case(
         f"ctc_loss(log_softmax(x), {LABELS})",
         f"F.ctc_loss(x.log_softmax(-1).transpose(0, 1), *map(torch.tensor, [{LABELS}]))",
+        ((4, 7, 5),),
+    ),
+    "ctc_none": Case(
+        f'ctc_loss(log_softmax(x), {LABELS}, reduction = "none")',
+        f"F.ctc_loss(x.log_softmax(-1).transpose(0, 1), *map(torch.tensor, [{LABELS}]), "
+        "reduction='none')",
+        ((4, 7, 5),),
+    ),
+    "ctc_sum": Case(
+        f'ctc_loss(log_softmax(x), {LABELS}, reduction = "sum")',
+        f"F.ctc_loss(x.log_softmax(-1).transpose(0, 1), *map(torch.tensor, [{LABELS}]), "
+        "reduction='sum')",
         ((4, 7, 5),),
     ),
 }  # fmt: skip

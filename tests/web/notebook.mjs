@@ -29,6 +29,8 @@ await says('stopped');
 seen.rate = await live.getByLabel('rate').inputValue();
 seen.isDisabled = await live.getByRole('button', { name: 'Stop' }).isDisabled();
 seen.points = (await live.locator('polyline.loss').getAttribute('points')).split(' ').length;
+await live.getByRole('img', { name: 'histogram of guess' }).waitFor();
+seen.captures = await live.locator('figure canvas').count();
 seen.problems = problems.filter(text => text.includes('wgcc'));
 await browser.close();
 console.log(JSON.stringify(seen));

@@ -16,6 +16,7 @@ from wgcc.access.devices import (
     CACHES,
     LAUNCH_SECONDS,
     SHARED,
+    SUBGROUP,
     Device,
     Work,
     busy_seconds,
@@ -26,6 +27,8 @@ LAUNCH, LATENCY = "launch", "latency"
 COVERING_THREADS = 256
 # A kernel that takes this many times as long as its busiest part waits most of the time.
 WAITING = 3.0
+# Cycles until the next instruction can use a result, at least, on all GPUs that were measured.
+DEPENDENT_CYCLES = 4
 UNCOALESCED, PADDED = 1.5, 0.8
 
 
@@ -59,6 +62,10 @@ def judge(work: Figures, device: Device, measured: float | None = None) -> Verdi
     part = max(parts, key=lambda name: parts[name])
     least = parts[part]
     ratio = measured / least if measured and least else 1.0
+    chain = _chain_seconds(work, device)
+    if chain > LAUNCH_SECONDS and chain > WAITING * least:
+        why = f"each thread has {_us(chain)} of instructions, one after the other"
+        return Verdict(LATENCY, why, "shorter loops in a thread, such as those of a scan")
     if _is_launch(least, measured):
         why = f"{_us(least)} of work, about {_us(LAUNCH_SECONDS)} to start it"
         return Verdict(LAUNCH, why, "a larger batch, or fewer and larger ops")
@@ -73,6 +80,12 @@ def _is_launch(least: float, measured: float | None) -> bool:
     if least >= LAUNCH_SECONDS:
         return False
     return measured is None or measured < WAITING * LAUNCH_SECONDS
+
+
+def _chain_seconds(work: Figures, device: Device) -> float:
+    """How long the instructions of one thread take if each waits for the one before."""
+    subgroups = work.workgroups * ceil(work.threads / SUBGROUP)
+    return work.instructions / subgroups * DEPENDENT_CYCLES / device.ghz / 1e9
 
 
 def _latency(work: Figures, device: Device, resident: int, ratio: float) -> Verdict:

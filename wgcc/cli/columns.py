@@ -11,7 +11,8 @@ VERDICTS = {
     "launch": f"starting the kernel (about {1e6 * LAUNCH_SECONDS:.0f} us) takes longer than "
     "its work",
     "latency": "the GPU waits for memory or barriers: fewer workgroups than it has units, fewer "
-    f"than {COVERING_THREADS} threads on a unit, or measured above {WAITING:.0f} x the least",
+    f"than {COVERING_THREADS} threads on a unit, long loops in a thread, or measured above "
+    f"{WAITING:.0f} x the least",
     "bandwidth": "memory is the busiest part",
     "arithmetic": "the lanes are the busiest part",
     "caches": "the way from the caches to the lanes is the busiest part",

@@ -19,7 +19,7 @@ from wgcc.isa.radv.compile import compile_files
 from wgcc.isa.spirv.translate import translate
 from wgcc.isa.targets import TARGETS, warps_per_scheduler
 from wgcc.isa.tiles import NVIDIA_SLOTS, RADEON_SLOTS, fma_share, tile_share
-from wgcc.kernel.parse import parse_module
+from wgcc.kernel.parse import readable_module
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +96,16 @@ def _radeon(
     kernel: str, text: str, target: str, route: str, result: dict[str, Any]
 ) -> CompilerReport:
     numbers = result["statistics"]
-    waves = int(numbers["Subgroups per SIMD"])
     return _analyse(
         CompilerReport(
             kernel,
             target,
             route,
             registers=int(numbers["VGPRs"]),
-            spills=int(numbers["Spilled VGPRs"] + numbers["Spilled SGPRs"]),
+            spills=int(numbers["Spilled VGPRs"] + numbers.get("Spilled SGPRs", 0)),
             shared=int(numbers["LDS size"]),
-            # Mesa counts a wave of 64 lanes as two.
-            waves=waves * result["subgroup"] // 64 // (2 if result["subgroup"] == 64 else 1),
+            # Mesa counts waves of 32 lanes.
+            waves=int(numbers["Subgroups per SIMD"]) // 2,
         ),
         text,
         result["listing"],
@@ -148,5 +147,6 @@ def _analyse(
 
 
 def _threads(text: str) -> int:
-    """The threads of a workgroup."""
-    return prod(workgroup_size(parse_module(text)))
+    """The threads of a workgroup; 0 where somebody made a kernel that wgcc cannot read."""
+    module = readable_module(text)
+    return prod(workgroup_size(module)) if "main" in module.functions else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
@@ -9,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from wgcc_runtime.errors import WgccError
+from wgcc_runtime.notebook.captures import capture_pictures
 from wgcc_runtime.notebook.control import PAUSED, RUNNING, STOPPED, Control
 from wgcc_runtime.notebook.display import display
 from wgcc_runtime.notebook.points import Points
@@ -152,10 +154,16 @@ class LiveTraining:
             self._evaluated.setdefault(name, Points()).add(report.step, number)
         if time.monotonic() - self._sent_at > UPDATE_SECONDS:
             self._send(None)
+            self._send_captures()
+
+    def end(self, _model: Model) -> None:
+        """The captures of the last step stay."""
+        self._send_captures()
 
     def hold(self, _step: int) -> int | None:
         if self._control.state == PAUSED:
             self._send(PAUSED)
+            self._send_captures()
         most = self._control.hold()
         self._apply_settings()
         return most
@@ -164,6 +172,18 @@ class LiveTraining:
         """The last picture stays, also in a notebook that is saved."""
         is_stopped = self._control.state == STOPPED
         self._send(STOPPED if is_stopped else FINISHED)
+
+    def _send_captures(self) -> None:
+        """Only the training's own thread may read them, between two submits."""
+        model = self._model
+        if model is None:
+            return
+        # An evaluation may have run since the last step.
+        trained = [name for name in model._captures if model.plan.entries[name].training]
+        # A picture that cannot be read does not end a training.
+        with contextlib.suppress(WgccError):
+            for name in trained[-1:]:
+                self.widget.captures = capture_pictures(model, name)
 
     def _live_settings(self) -> Mapping[str, str]:
         return {} if self._model is None else self._model.live_settings

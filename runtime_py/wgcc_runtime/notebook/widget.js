@@ -110,6 +110,36 @@ function makeSettings(model, ask) {
   return { element: bar, update };
 }
 
+/** A histogram of 32 bars. */
+function makeBars({ name, bins }) {
+  const most = Math.max(1, ...bins);
+  const bars = bins.map((count, i) => {
+    const height = (count / most) * 40;
+    return make('line', { class: 'bin', x1: 4 * i + 2, x2: 4 * i + 2, y1: 41, y2: 41 - height });
+  });
+  const size = { viewBox: '0 0 128 42', role: 'img', 'aria-label': `histogram of ${name}` };
+  return make('svg', size, bars);
+}
+
+/** Bytes as a picture, one pixel each, which the style sheet enlarges. */
+function makeMap({ name, map }) {
+  const canvas = make('canvas', { width: map[0].length, height: map.length, role: 'img' });
+  canvas.setAttribute('aria-label', `values of ${name}`);
+  const context = canvas.getContext('2d');
+  const image = context.createImageData(canvas.width, canvas.height);
+  for (const [i, shade] of map.flat().entries()) image.data.set([47, 127, 214, shade], 4 * i);
+  context.putImageData(image, 0, 0);
+  return canvas;
+}
+
+function makeCapture(capture) {
+  const { name, shape, mean, deviation, nan } = capture;
+  const facts = `[${shape.join(', ')}]  ${short(mean)} ± ${short(deviation)}`;
+  const caption = make('figcaption', {}, [`${name} ${facts}${nan ? `  ${nan} NaN` : ''}`]);
+  const parts = capture.map.length ? [makeMap(capture)] : [];
+  return make('figure', {}, [caption, makeBars(capture), ...parts]);
+}
+
 function render({ model, el }) {
   const svg = make('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'img' });
   svg.setAttribute('aria-label', 'loss over steps');
@@ -142,7 +172,11 @@ function render({ model, el }) {
     note.textContent = '';
   };
   const bar = make('div', { className: 'bar' }, [...controls.elements, settings.element]);
-  el.append(make('div', { className: 'wgcc-training' }, [svg, line, bar, note, error]));
+  const figures = make('div', { className: 'captures' });
+  const showCaptures = () => figures.replaceChildren(...model.get('captures').map(makeCapture));
+  el.append(make('div', { className: 'wgcc-training' }, [svg, line, bar, note, error, figures]));
+  model.on('change:captures', showCaptures);
+  showCaptures();
   model.on('msg:custom', confirm);
   for (const name of ['status', 'curve', 'evaluated', 'settings']) {
     model.on(`change:${name}`, update);

@@ -25,6 +25,9 @@ class TrainingWidget(anywidget.AnyWidget):
     # Settings that can change while it trains, such as the learning rate.
     settings = traitlets.Dict().tag(sync=True)
 
+    # Values that the model was built to show: name, shape, histogram, a map of bytes.
+    captures = traitlets.List().tag(sync=True)
+
     def __init__(self, command: Callable[[Mapping[str, Any]], None]) -> None:
         super().__init__()
         self._command = command

@@ -88,13 +88,44 @@ def _weight(tracer: Tracer, args: BoundArgs, log_probs: Tensor) -> TensorExpr | 
 
 def bce(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """Binary cross entropy of probabilities; in f32, whose smallest numbers it needs."""
-    prediction, target = _pair(tracer, args, at)
+    prediction, target = _pair(tracer, "bce", args, at)
     warn_of_inputs(tracer, "bce", args, at)
     each = prediction.cast("f32").apply("bce", target.cast("f32"))
+    weight = _factor(tracer, "bce", args, "weight", prediction)
+    each = each if weight is None else each * weight.cast("f32")
     return reduce_losses(tracer, args, each).cast(prediction.dtype).tensor
 
 
-def _pair(tracer: Tracer, args: BoundArgs, at: Span) -> tuple[TensorExpr, TensorExpr]:
+def bce_logits(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """-p y log σ(x) - (1 - y) log(1 - σ(x)), times a weight, of scores x.
+
+    It is (1 - y) x + (1 + (p - 1) y) softplus(-x), which overflows for no x.
+    """
+    x, y = _pair(tracer, "bce_logits", args, at)
+    warn_of_inputs(tracer, "bce_logits", args, at)
+    positive = _factor(tracer, "bce_logits", args, "pos_weight", x)
+    tail = (-x).apply("softplus")
+    each = (1.0 - y) * x + (tail if positive is None else (y * (positive - 1.0) + 1.0) * tail)
+    weight = _factor(tracer, "bce_logits", args, "weight", x)
+    return reduce_losses(tracer, args, each if weight is None else each * weight).tensor
+
+
+def _factor(
+    tracer: Tracer, name: str, args: BoundArgs, key: str, like: TensorExpr
+) -> TensorExpr | None:
+    """A number, or factors that fit the last axes of the losses."""
+    if args[key] is None:
+        return None
+    factor = expect.tensor(tracer, args, key, (like.dtype,))
+    axes = like.dims[like.rank - factor.rank :] if factor.rank <= like.rank else ()
+    pairs = list(zip(factor.dims, axes, strict=False))
+    if len(pairs) < factor.rank or any(not a.is_one and compare(a, b) is DIFF for a, b in pairs):
+        text = f"`{key}` of `{name}` must fit the last axes of {like.tensor}, but this is {factor}"
+        raise Stop(tracer.report.error("WG0419", text, args.span(key), str(factor)))
+    return TensorExpr(tracer, factor).broadcast(like.dims)
+
+
+def _pair(tracer: Tracer, name: str, args: BoundArgs, at: Span) -> tuple[TensorExpr, TensorExpr]:
     """Two float tensors of one shape: losses do not broadcast, because that hides mistakes."""
     a = expect.tensor(tracer, args, "prediction", FLOATS)
     b = expect.tensor(tracer, args, "target", (a.dtype,))
@@ -102,13 +133,13 @@ def _pair(tracer: Tracer, args: BoundArgs, at: Span) -> tuple[TensorExpr, Tensor
         compare(x, y) is DIFF for x, y in zip(a.dims, b.dims, strict=True)
     )
     if differs:
-        text = f"`bce` compares tensors of one shape, but these are {a} and {b}"
+        text = f"`{name}` compares tensors of one shape, but these are {a} and {b}"
         problem = tracer.report.error("WG0419", text, at)
         problem.also(args.span("prediction"), str(a)).also(args.span("target"), str(b))
         note = sizes_note(a.dims, b.dims)
         raise Stop(problem.note(note) if note else problem)
     for x, y in zip(a.dims, b.dims, strict=True):
-        tracer.same_size(x, y, at, "`bce`")
+        tracer.same_size(x, y, at, f"`{name}`")
     return TensorExpr(tracer, a), TensorExpr(tracer, b)
 
 
@@ -197,7 +228,12 @@ def _same_shape(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
 
 
 FUNCTIONS = (
-    BuiltinFunction("bce", 'prediction, target, reduction="mean"', bce),
+    BuiltinFunction("bce", 'prediction, target, reduction="mean", *, weight=none', bce),
+    BuiltinFunction(
+        "bce_logits",
+        'prediction, target, reduction="mean", *, weight=none, pos_weight=none',
+        bce_logits,
+    ),
     BuiltinFunction("nll", 'log_probs, labels, ignore=none, weight=none, reduction="mean"', nll),
     BuiltinFunction(
         "cross_entropy",

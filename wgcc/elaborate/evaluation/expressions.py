@@ -63,6 +63,11 @@ NAMES_OF_OTHER_LANGUAGES = {
     **dict.fromkeys(PREFIXES, "built-in functions need no prefix: write `relu(x)`"),
     **dict.fromkeys(("True", "False"), "write `true` and `false`"),
     "None": "leave the argument out",
+    **dict.fromkeys(
+        ("opt", "optimizer"),
+        "declare one in the model, `optimizer opt: adam { lr = 1e-3 }`; then "
+        "`minimize loss with opt` computes the gradients and makes the step",
+    ),
 }
 
 

@@ -1,7 +1,8 @@
-"""The steps of attention by tiles: which products and sums a family makes, by names for its page.
+"""The steps of attention by tiles: which products and sums a family makes, as statements.
 
-A thread has four rows (or keys) of `own_tile`, and `lanes` of the other side; each of its results
-is four rows of some vectors. Pages repeat lines for them.
+A thread has four rows `r` (or keys) of `own_tile`, and EACH lanes `j` of the other side; each of
+its results is four rows of some columns `n`. Loops over these are written out, so that all of it is
+in registers (`rewrite/unroll.py`).
 """
 
 from __future__ import annotations
@@ -9,6 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from wgcc.kernel.build import counted_loop, expression, let, statements, u32
+from wgcc.kernel.parse import long_type
+from wgcc.kernel.rewrite.substitute import Filling
+from wgcc.kernel.rewrite.transform import Body
+from wgcc.kernel.tree import Expr, If, Name
 from wgcc.schedule.codegen.emitter import COMPONENTS
 
 
@@ -25,13 +31,17 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """`result` += `weights`, which all threads share, · rows of `other`; stored times a factor."""
+    """`result` += `weights`, which all threads share, · rows of `other`."""
 
     result: str
     size: str
     weights: str
     other: str
-    factor: str = ""
+
+    @property
+    def vectors(self) -> str:
+        """The constant that says how many vectors a row has."""
+        return f"{self.size}_VEC4"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +54,12 @@ class TileSteps:
     sums: tuple[Sum, ...]
 
 
-_SCALED = "SCALE * "
 STEPS = {
     "attention_tiles": TileSteps(
         "m",
         ("query",),
         (Product("x", "INNER", "query", "m_first", "key"),),
-        (Sum("y", "WIDTH", "x", "value", "1.0 / sum.{} * "),),
+        (Sum("y", "WIDTH", "x", "value"),),
     ),
     "attention_grad_q_tiles": TileSteps(
         "m",
@@ -59,7 +68,7 @@ STEPS = {
             Product("x", "INNER", "query", "m_first", "key"),
             Product("dp", "WIDTH", "dy", "m_first", "value"),
         ),
-        (Sum("dq", "INNER", "dp", "key", _SCALED),),
+        (Sum("dq", "INNER", "dp", "key"),),
     ),
     "attention_grad_kv_tiles": TileSteps(
         "s",
@@ -68,57 +77,9 @@ STEPS = {
             Product("x", "INNER", "key", "s_first", "query"),
             Product("dp", "WIDTH", "value", "s_first", "dy"),
         ),
-        (Sum("dv", "WIDTH", "x", "dy"), Sum("dk", "INNER", "dp", "query", _SCALED)),
+        (Sum("dv", "WIDTH", "x", "dy"), Sum("dk", "INNER", "dp", "query")),
     ),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class TilePlace:
-    """One of a thread's rows, lanes or columns: where it is.
-
-    Rows also have a component, the name of what they are of all (`own`), and a factor.
-    """
-
-    number: int
-    at: str
-    component: str = ""
-    own: str = ""
-    factor: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ProductPage:
-    """`has_chunks`: a head is shared by chunks; `along` is how long a chunk is.
-
-    `once`: each thread loads at most one vector of it.
-    """
-
-    step: Product
-    vectors: str
-    chunk: str
-    has_chunks: bool
-    once: bool
-    along: str
-
-
-@dataclass(frozen=True, slots=True)
-class SumPage:
-    """`has_parts`: rows are shared by parts, of `rows_each`."""
-
-    step: Sum
-    vectors: str
-    part: str
-    has_parts: bool
-    rows_each: str
-    once: bool
-    row: str
-    columns: tuple[TilePlace, ...]
-    rows: tuple[TilePlace, ...]
-
-    @property
-    def name(self) -> str:
-        return self.step.result
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,16 +92,9 @@ class Seen:
     s: str
 
 
-def places(name: str, step: str, count: int) -> tuple[TilePlace, ...]:
-    """`name`, `name + STEP`, `name + 2u * STEP`, …"""
-    texts = (name, f"{name} + {step}", *(f"{name} + {n}u * {step}" for n in range(2, count)))
-    return tuple(TilePlace(number, text) for number, text in enumerate(texts[:count]))
-
-
-def page_of(family: str, constants: Mapping[str, int], makes_stats: bool) -> dict[str, object]:
-    """The values that the page of a family names."""
+def words_of_page(family: str, makes_stats: bool) -> dict[str, object]:
+    """The names that the page of a family and its functions differ by."""
     steps, own_is_row = STEPS[family], STEPS[family].own == "m"
-    sums = tuple(_sum(step, steps.own, constants) for step in steps.sums)
     return {
         "rows_kind": "vec4u" if own_is_row else "u32",
         "keys_kind": "u32" if own_is_row else "vec4u",
@@ -148,18 +102,8 @@ def page_of(family: str, constants: Mapping[str, int], makes_stats: bool) -> dic
         "own_is_row": own_is_row,
         "own": steps.own,
         "row_operands": (*steps.rows, "y") if makes_stats else steps.rows,
-        "products": tuple(_product(step, constants) for step in steps.products),
-        "sums": sums,
-        "results": tuple(sorted(sums, key=lambda page: page.name)),
-        "lanes": places("across", "ACROSS", constants["EACH"]),
-        "four": _four(steps.own),
+        "sums": sorted(steps.sums, key=lambda step: step.result),
     }
-
-
-def _four(own: str, factor: str = "") -> tuple[TilePlace, ...]:
-    """The rows (or keys) of a thread, in the tile."""
-    rows = zip(places("down", "DOWN", 4), COMPONENTS, strict=True)
-    return tuple(TilePlace(p.number, p.at, c, f"{own}.{c}", factor.format(c)) for p, c in rows)
 
 
 def _seen(component: str, own_is_row: bool) -> Seen:
@@ -168,33 +112,114 @@ def _seen(component: str, own_is_row: bool) -> Seen:
     return Seen("h", "t", f"key.{component}", f"s.{component}")
 
 
-def _product(step: Product, constants: Mapping[str, int]) -> ProductPage:
+def steps_of(family: str, constants: Mapping[str, int], element: str) -> dict[str, Filling]:
+    """The products and sums of a family; tiles hold elements of a type."""
+    steps, kind = STEPS[family], long_type(element)
+    products = (_product(step, constants, kind) for step in steps.products)
+    sums = (_sum(step, constants, kind) for step in steps.sums)
+    return {
+        "PRODUCTS": tuple(statement for body in products for statement in body),
+        "SUMS": tuple(statement for body in sums for statement in body),
+    }
+
+
+_PRODUCT = """
+    SHARE();
+    workgroupBarrier();
+    for (var c = 0u; c < LENGTH; c++) {
+      for (var r = 0u; r < 4u; r++) { let own = vec4f(own_tile[(down + r * DOWN) * STRIDE + c]); }
+      for (var j = 0u; j < EACH; j++) {
+        let other = vec4f(other_tile[(across + j * ACROSS) * STRIDE + c]);
+        RESULT[j] += vec4f(
+          dot(own[0], other[j]), dot(own[1], other[j]),
+          dot(own[2], other[j]), dot(own[3], other[j]));
+      }
+    }
+    workgroupBarrier();
+"""
+
+
+def _product(step: Product, constants: Mapping[str, int], kind: str) -> Body:
+    """A head is shared by chunks, if it is longer than one."""
     name, chunk = f"{step.size}_VEC4", constants["CHUNK"]
-    vectors = constants[name]
-    has_chunks = vectors > chunk
-    left = f"min(CHUNK, {name} - chunk)" if vectors % chunk else "CHUNK"
-    return ProductPage(
-        step,
-        name,
-        "chunk + " if has_chunks else "",
-        has_chunks,
-        constants["OWN"] * chunk <= constants["THREADS"],
-        left if has_chunks else name,
+    has_chunks = constants[name] > chunk
+    left = f"min(CHUNK, {name} - chunk)" if constants[name] % chunk else "CHUNK"
+    load = statements(
+        """
+        let c = min(AT, VECTORS - 1u);
+        let at = i / CHUNK * STRIDE + i % CHUNK;
+        own_tile[at] = KIND(OWN_ROW(z, h_key, FIRST + i / CHUNK, c));
+        other_tile[at] = KIND(OTHER_ROW(z, h_key, tile + i / CHUNK, c));
+        """,
+        AT=expression("chunk + i % CHUNK" if has_chunks else "i % CHUNK"),
+        VECTORS=name,
+        KIND=kind,
+        OWN_ROW=f"{step.own}_row",
+        OTHER_ROW=f"{step.other}_row",
+        FIRST=step.first,
     )
+    is_once = constants["OWN"] * chunk <= constants["THREADS"]
+    body = statements(
+        _PRODUCT,
+        SHARE=_share(expression("OWN * CHUNK"), load, is_once),
+        LENGTH=expression(left if has_chunks else name),
+        RESULT=step.result,
+    )
+    loop = counted_loop("chunk", u32(0), Name(name), body, Name("CHUNK"))
+    return (loop,) if has_chunks else body
 
 
-def _sum(step: Sum, own: str, constants: Mapping[str, int]) -> SumPage:
-    part, vectors = f"{step.size}_PART", f"{step.size}_VEC4"
-    rows = constants[part]
-    has_parts = rows < constants["TILE"]
-    return SumPage(
-        step,
-        vectors,
-        "part + " if has_parts else "",
-        has_parts,
-        part,
-        rows * constants[vectors] <= constants["THREADS"],
-        "(part + c)" if has_parts else "c",
-        places("across", "ACROSS", constants[f"{step.size}_COLUMNS"]),
-        _four(own, step.factor),
+_WEIGHTS = """
+    for (var j = 0u; j < EACH; j++) {
+      own_tile[(across + j * ACROSS) * WEIGHTS_STRIDE + down] = KIND(WEIGHT[j]);
+    }
+"""
+_SUM = """
+    SHARE();
+    workgroupBarrier();
+    for (var c = 0u; c < ROWS_EACH; c++) {
+      let weights = vec4f(own_tile[ROW * WEIGHTS_STRIDE + down]);
+      for (var n = 0u; n < COLUMNS; n++) {
+        let other = vec4f(other_tile[c * VECTORS + across + n * ACROSS]);
+        for (var r = 0u; r < 4u; r++) { RESULT[r][n] += weights[r] * other[n]; }
+      }
+    }
+    workgroupBarrier();
+"""
+
+
+def _sum(step: Sum, constants: Mapping[str, int], kind: str) -> Body:
+    """Rows are shared by parts, if not all of them fit."""
+    part, vectors = f"{step.size}_PART", step.vectors
+    has_parts = constants[part] < constants["TILE"]
+    load = statements(
+        """
+        other_tile[i] = KIND(OTHER_ROW(
+          z, h_key, FIRST + i / VECTORS, i % VECTORS));
+        """,
+        KIND=kind,
+        OTHER_ROW=f"{step.other}_row",
+        FIRST=expression("tile + part" if has_parts else "tile"),
+        VECTORS=vectors,
     )
+    is_once = constants[part] * constants[vectors] <= constants["THREADS"]
+    body = statements(
+        _SUM,
+        SHARE=_share(expression(f"{part} * {vectors}"), load, is_once),
+        ROWS_EACH=part,
+        ROW=expression("(part + c)" if has_parts else "c"),
+        COLUMNS=f"{step.size}_COLUMNS",
+        VECTORS=vectors,
+        RESULT=step.result,
+    )
+    end = expression("min(TILE, end - tile)")
+    loop = counted_loop("part", u32(0), end, body, Name(part))
+    weights = statements(_WEIGHTS, KIND=kind, WEIGHT=step.weights)
+    return (*weights, *((loop,) if has_parts else body))
+
+
+def _share(count: Expr, load: Body, is_once: bool) -> Body:
+    """Threads load so many vectors, each of them at most one, if there are enough threads."""
+    if is_once:
+        return (If(expression("slot < COUNT", COUNT=count), (let("i", Name("slot")), *load)),)
+    return (counted_loop("i", Name("slot"), count, load, Name("THREADS")),)

@@ -12,6 +12,7 @@ from math import ceil
 
 from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import take_several
+from wgcc.kernel.rewrite.unroll import unroll
 from wgcc.schedule.codegen.terms import grid_of, thread_index
 from wgcc.schedule.kernel import (
     GOOD_ITERATIONS,
@@ -21,7 +22,7 @@ from wgcc.schedule.kernel import (
     workgroup_bytes,
 )
 from wgcc.schedule.kernels.attention_access import AttentionAccess, AttentionSizes, TileLoop
-from wgcc.schedule.kernels.attention_steps import page_of, places
+from wgcc.schedule.kernels.attention_steps import steps_of, words_of_page
 
 # Rows (or keys) of a thread, threads below each other, and what a workgroup takes of both sides.
 EACH, DOWN = 4, 8
@@ -179,15 +180,17 @@ def launch_tiles(
         access.emitter,
         constants=constants,
         functions=access.functions,
-        holes={"INDEX": thread_index(grid, 1)},
+        # Tiles of a model with `precision = f16` hold halves; all else is computed in f32.
+        holes={
+            "INDEX": thread_index(grid, 1),
+            **steps_of(template, constants, "vec4h" if halves else "vec4f"),
+        },
         values={
             **flags,
-            # Tiles of a model with `precision = f16` hold halves; all else is computed in f32.
-            "element": "vec4h" if halves else "vec4f",
             "f32_tile": "row_tile" if halves else "own_tile",
-            **page_of(template, constants, flags.get("makes_stats", False)),
+            **words_of_page(template, flags.get("makes_stats", False)),
         },
-        variant=lambda body: take_several(body, "ic", times),
+        variant=lambda body: take_several(unroll(body, "rjn", constants), "ic", times),
         iterations=tiles * shape.work(loop, times),
         workgroup=(shape.threads, 1, 1),
         grid=grid,
@@ -231,7 +234,8 @@ def launch_one_row(
         constants={**sizes.constants(), **shape},
         functions=access.functions,
         holes={"INDEX": thread_index(grid, 1)},
-        values={**flags, **_row_page(shape, sizes)},
+        values=flags,
+        variant=lambda body: unroll(body, "un", shape),
         workgroup=(threads, 1, 1),
         grid=grid,
         iterations=(ceil_div(keys, threads) + 1) * (shape["PARTS"] + 2 * shape["SPREAD"] + 1)
@@ -252,24 +256,14 @@ def _one_row(
     return shape
 
 
-def _row_page(shape: Mapping[str, int], sizes: AttentionSizes) -> dict[str, object]:
-    """The parts of a key that a thread has: the last one may be past its end; and its columns."""
-    parts = places("part", "PARTS", shape["PART_VEC4"])
-    ragged = parts[1:][-1:] if sizes.inner_4 % shape["PARTS"] else ()
-    return {
-        "q_parts": parts,
-        "later_parts": parts[1 : len(parts) - len(ragged)],
-        "ragged_parts": ragged,
-        "other_parts": range(1, shape["PARTS"]),
-        "columns": places("", "SPREAD", shape["WIDTH_COLUMNS"]),
-    }
-
-
 def _row_shape(sizes: AttentionSizes, threads: int, parts: int) -> dict[str, int]:
     spread = min(MOST_SPREAD, 1 << (sizes.width_4 - 1).bit_length())
+    each = ceil_div(sizes.inner_4, parts)
+    is_ragged = each > 1 and sizes.inner_4 % parts > 0
     return {
         **{"THREADS": threads, "PARTS": parts, "PART_STRIDE": _odd(parts), "SPREAD": spread},
-        **{"GROUPS": threads // spread, "PART_VEC4": ceil_div(sizes.inner_4, parts)},
+        **{"GROUPS": threads // spread, "PART_VEC4": each},
+        "WHOLE_PARTS": each - is_ragged,
         "WIDTH_COLUMNS": ceil_div(sizes.width_4, spread),
     }
 
