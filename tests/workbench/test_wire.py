@@ -107,5 +107,5 @@ def test_without_node_the_message_says_what_to_install(
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(WgError, match=r"needs Node and npm.*pip install wgcc-workbench"):
+    with pytest.raises(WgError, match=r"needs Node and npm.*`wgcc-workbench`"):
         npm_folder()
