@@ -181,7 +181,8 @@ def bless(arguments: Sequence[str]) -> int:
 
 def site(arguments: Sequence[str]) -> int:
     need_environment("demo")
-    return run_tool("python", "-m", "docs", *arguments)
+    os.environ["PYTHONPATH"] = str(ROOT / "tests" / "support")
+    return run_tool("python", "-m", "website", *arguments)
 
 
 # ---- what the commands need, each made at most once

@@ -14,18 +14,20 @@ from pathlib import Path
 import pytest
 
 from adapters import ROOT
-from docs.__main__ import main
-from docs.build import LinkError, Site, build_site
-from docs.contents import address, markdown_pages
-from docs.highlight import highlight
-from docs.pictures import ATTENTION, CURVES, GRIDS, WINDOWS
-from docs.shapes import WITHOUT_SHAPES, calls
+from website.__main__ import main
+from website.build import LinkError, Site, build_site
+from website.contents import address, markdown_pages
+from website.highlight import highlight
+from website.pictures import ATTENTION, CURVES, GRIDS, WINDOWS
+from website.shapes import WITHOUT_SHAPES, calls
 from elaborated import problems
 from web_stacks import run_node
 from wgcc.elaborate.builtins import BUILTINS
 from wgcc.language_service.reference import reference
 
-STYLE = (ROOT / "docs" / "assets" / "style.css").read_text(encoding="utf-8")
+STYLE = (ROOT / "tests" / "support" / "website" / "assets" / "style.css").read_text(
+    encoding="utf-8"
+)
 MODELS = sorted((ROOT / "examples").rglob("model.wg"))
 # What people with weak eyes can read, by WCAG 2.2 (AA).
 LOWEST_CONTRAST = 4.5
@@ -143,7 +145,7 @@ def test_every_function_and_layer_has_an_anchor_with_its_facts(site: Path) -> No
     assert set(described) == set(reference())
     assert all("<dt>Holds</dt>" in described[name] for name in BUILTINS)
     without = {name for name, html in described.items() if "<dt>Shapes</dt>" not in html}
-    assert without == WITHOUT_SHAPES, "docs/calls.wg has no call of these"
+    assert without == WITHOUT_SHAPES, "tests/support/website/calls.wg has no call of these"
     drawn = {name for name, html in described.items() if "<svg" in html}
     assert drawn == {*CURVES, *GRIDS, *WINDOWS, *ATTENTION}
     assert "<dt>PyTorch</dt>" in described["softmax"]

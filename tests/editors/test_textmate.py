@@ -18,7 +18,7 @@ from wgcc.syntax.tables import SOFT
 GRAMMAR = ROOT / "grammar" / "editors" / "vscode" / "wg.tmLanguage.json"
 # Programs with mistakes in their texts have no tokens to compare.
 WRONG = ("filetests/diagnostics", "filetests/syntax", "data_cases")
-FOLDERS = ("grammar/std", "examples", "tests", "docs")
+FOLDERS = ("grammar/std", "examples", "tests")
 SCOPES = {
     "COMMENT": "comment.line",
     "STRING": ("string.quoted", "constant.character.escape"),

@@ -104,7 +104,7 @@ CALLED_FROM_OUTSIDE = re.compile(r"__\w+__|do_[A-Z]+|log_message|get_command|_as
 
 
 def everywhere(tree: Tree) -> list[str]:
-    files = tree.python("wgcc", "runtime_py", "docs", "tests", "examples")
+    files = tree.python("wgcc", "runtime_py", "tests", "examples")
     return [*files, *(["dev.py"] if "dev.py" in tree.files else [])]
 
 

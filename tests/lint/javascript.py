@@ -14,7 +14,7 @@ FOLDERS = (
     "runtime_js/",
     "runtime_py/",
     "examples/",
-    "docs/",
+    "tests/support/website/",
     "tests/bench/",
     "tests/tint/",
     "tests/web/",

@@ -22,7 +22,6 @@ FOLDERS = {
     "runtime_js",
     "runtime_py",
     "examples",
-    "docs",
     "tests",
     ".ci",
     ".github",

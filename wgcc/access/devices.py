@@ -51,10 +51,10 @@ DEVICES = (
     Device("Radeon 780M", "780M", ("amd", "radeon"), units=12, ghz=2.7, bandwidth=89.6),
 )
 SUBGROUP = 32
-# The parts of a device that can be the busiest.
-# What a dispatch takes to start and to hand over to the next, which waits for it: about as much on
-# all GPUs that vendors describe (2 to 5 us). `wgcc bench` measures it.
+# A dispatch takes so long to start and to hand over to the next, which waits for it: assumed, where
+# `wgcc bench` has not measured it.
 LAUNCH_SECONDS = 5e-6
+# The parts of a device that can be the busiest.
 BANDWIDTH, ARITHMETIC, SHARED, CACHES = "bandwidth", "arithmetic", "workgroup memory", "caches"
 
 

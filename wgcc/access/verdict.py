@@ -27,7 +27,7 @@ LAUNCH, LATENCY = "launch", "latency"
 COVERING_THREADS = 256
 # A kernel that takes this many times as long as its busiest part waits most of the time.
 WAITING = 3.0
-# Cycles until the next instruction can use a result, at least, on all GPUs that were measured.
+# Cycles until the next instruction can use a result: assumed, as the least of common GPUs.
 DEPENDENT_CYCLES = 4
 UNCOALESCED, PADDED = 1.5, 0.8
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from html import escape
 from pathlib import Path
 
-from docs.markdown import Rendered, Resolve, Section, render
+from website.markdown import Rendered, Resolve, Section, render
 
 TITLE = "Gallery"
 # Pictures that exist, the best first.

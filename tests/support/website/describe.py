@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
-from docs.highlight import highlight
-from docs.markdown import Rendered, Resolve, Section, render
-from docs.pictures import picture
-from docs.shapes import Call, calls
+from website.highlight import highlight
+from website.markdown import Rendered, Resolve, Section, render
+from website.pictures import picture
+from website.shapes import Call, calls
 from wgcc.language_service.reference import Entry, reference
 
 TITLE = "Functions and layers"

@@ -10,7 +10,7 @@ from html import escape
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from docs.highlight import highlight
+from website.highlight import highlight
 
 Resolve = Callable[[str], str]
 

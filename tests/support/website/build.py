@@ -10,15 +10,15 @@ from collections.abc import Collection
 from html import escape
 from pathlib import Path
 
-from docs.contents import CHEAT_SHEET, GALLERY, REFERENCE, address, markdown_pages, way_up
-from docs.describe import reference_page
-from docs.gallery import gallery_page
-from docs.markdown import Rendered, Section, code_block, render
-from docs.page import ASSETS, page_html
+from website.contents import CHEAT_SHEET, GALLERY, REFERENCE, address, markdown_pages, way_up
+from website.describe import reference_page
+from website.gallery import gallery_page
+from website.markdown import Rendered, Section, code_block, render
+from website.page import ASSETS, page_html
 from examples.pages import PAGES, page_text
 from wgcc.language_service.reference import reference
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 PICTURES = (".png", ".svg", ".jpg", ".gif")
 # Longer texts of a section do not help a search, and the index is loaded as a whole.
 LONGEST_TEXT = 4000

@@ -7,8 +7,8 @@ from html import escape
 from pathlib import Path
 from string import Template
 
-from docs.contents import MENU, address, way_up
-from docs.markdown import Section
+from website.contents import MENU, address, way_up
+from website.markdown import Section
 
 ASSETS = Path(__file__).parent / "assets"
 _TEMPLATE = Template((ASSETS / "page.html").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""`python -m docs -o FOLDER`: writes the documentation as a web site that needs no server."""
+"""`python -m website -o FOLDER`: writes the documentation as a web site that needs no server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from docs.build import ROOT, LinkError, build_site
+from website.build import ROOT, LinkError, build_site
 from examples.pages import PAGES
 
 
