@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from adapters import ROOT
+from elaborated import problems
+from web_stacks import run_node
 from website.__main__ import main
 from website.build import LinkError, Site, build_site
 from website.contents import address, markdown_pages
 from website.highlight import highlight
 from website.pictures import ATTENTION, CURVES, GRIDS, WINDOWS
 from website.shapes import WITHOUT_SHAPES, calls
-from elaborated import problems
-from web_stacks import run_node
 from wgcc.elaborate.builtins import BUILTINS
 from wgcc.language_service.reference import reference
 

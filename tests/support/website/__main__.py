@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from website.build import ROOT, LinkError, build_site
 from examples.pages import PAGES
+from website.build import ROOT, LinkError, build_site
 
 
 def main(arguments: Sequence[str]) -> int:

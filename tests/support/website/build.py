@@ -10,12 +10,12 @@ from collections.abc import Collection
 from html import escape
 from pathlib import Path
 
+from examples.pages import PAGES, page_text
 from website.contents import CHEAT_SHEET, GALLERY, REFERENCE, address, markdown_pages, way_up
 from website.describe import reference_page
 from website.gallery import gallery_page
 from website.markdown import Rendered, Section, code_block, render
 from website.page import ASSETS, page_html
-from examples.pages import PAGES, page_text
 from wgcc.language_service.reference import reference
 
 ROOT = Path(__file__).resolve().parents[3]
