@@ -56,7 +56,7 @@ def _build_once(op: Op, samples: list[Sample], graph: MakeGraph, bundle: Path) -
 @pytest.mark.parametrize("op", SWEPT, ids=lambda op: op.name)
 def test_kernels_give_the_reference(op: Op, machine: Any, folder: Path) -> None:
     samples = list(op.samples)
-    bundle = _build_once(op, samples, forward_graph, folder / op.name)
+    bundle = _build_once(op, samples, forward_graph, folder / "results" / op.name)
     model = wgcc_runtime.load(bundle, device=machine)
     for i, sample in enumerate(samples):
         arrays = input_arrays(op, sample)
@@ -69,7 +69,7 @@ def test_kernels_give_the_reference(op: Op, machine: Any, folder: Path) -> None:
 @pytest.mark.parametrize("op", DIFFERENTIABLE, ids=lambda op: op.name)
 def test_gradient_kernels(op: Op, machine: Any, folder: Path) -> None:
     samples = _few([s for s in op.samples if _differentiates(op, s)], op)
-    bundle = _build_once(op, samples, gradient_graph, folder / f"{op.name}_grad")
+    bundle = _build_once(op, samples, gradient_graph, folder / "gradients" / op.name)
     model = wgcc_runtime.load(bundle, device=machine)
     for i, sample in enumerate(samples):
         arrays = input_arrays(op, sample)
