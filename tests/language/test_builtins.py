@@ -221,7 +221,7 @@ def test_every_function_of_the_language_is_there() -> None:
     bce_logits cross_entropy accuracy stop_grad grad close reversed upsample leaky_relu elu selu
     hardswish mish prelu glu softsign conv1d conv3d conv_transpose1d conv_transpose2d max_pool1d
     max_pool3d avg_pool1d avg_pool3d bce hinge kl_div triplet nll cosine_similarity resize
-    grid_sample unfold fold capture
+    grid_sample unfold fold capture wgsl
     """
     assert set(listed.split()) == set(BUILTINS)
 

@@ -297,7 +297,7 @@ METHODS = frozenset((
     "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "tune",
     "tokens", "valueOf",
     "apply", "captured", "generate", "gradients", "has_learned", "undo",
-    "is_closed", "parameters", "set_values", "summary", "values_now",
+    "is_closed", "live_settings", "parameters", "set_values", "summary", "values_now",
 ))  # fmt: skip
 LONGEST_NAME, LONGEST_PATH = 127, 255
 MOST_PORTS, MOST_ENTRIES, MOST_OPTIMIZERS, MOST_TENSORS = 256, 256, 64, 5_000
