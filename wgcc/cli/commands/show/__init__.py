@@ -23,7 +23,7 @@ PREPARATION = (
     *("split", "split-simplified", "own-gradients", "arenas", "numbers", "packed", "results"),
     "prepared",
 )
-IR_STAGES = ("ir", "hoisted", "grad", "opt", "expanded", "simplified", *PREPARATION)
+IR_STAGES = ("ir", "hoisted", "grad", "opt", "captured", "expanded", "simplified", *PREPARATION)
 # Those of `STEPS` of wgcc/schedule/steps.py.
 STEP_STAGES = (
     *("groups", "delayed", "writes", "apart", "kept", "stored", "ordered", "exchange", "loops"),
