@@ -13,7 +13,6 @@ import click
 
 from wgcc.access.devices import Device, seconds
 from wgcc.access.verdict import judge
-from wgcc.bundle.model_places import model_places
 from wgcc.cli import shell_completion
 from wgcc.cli.bundles import stored_plan
 from wgcc.cli.dispatch_models import SHORT_NAMES, accesses, runs_like
@@ -167,6 +166,8 @@ class Measured:
 
     def _kernels(self, name: str, plan: dict[str, Any], like: str | None) -> dict[str, Any]:
         """Rates count each bound byte once, so they are a lower bound of the memory traffic."""
+        from wgcc.bundle.model_places import model_places
+
         profile = self._model.profile(name)
         device, is_measured = runs_like(self._model, like)
         judged = self._judge(name, profile.rows, device, is_measured)
