@@ -22,7 +22,7 @@ from wgcc.passes.autograd import autograd
 from wgcc_runtime.plan import read_plan
 
 # CPU time, so that a busy machine does not matter.
-SECONDS = 5
+SECONDS = 30
 # Models that take long to build are skipped; this is the limit of elements of an entry.
 MOST_ELEMENTS = 2_000_000
 SURROGATES = re.compile("[\ud800-\udfff]")
