@@ -112,4 +112,4 @@ def _entry(graph: Graph, rows: Any) -> Any:
         for value in graph.inputs
     }
     ports = {"inputs": inputs, "outputs": outputs, "ranges": {}}
-    return SimpleNamespace(name=graph.name, rows=rows, **ports)
+    return SimpleNamespace(name=graph.name, rows=rows, captures={}, **ports)
