@@ -13,10 +13,13 @@ import {
   showText,
   textOf,
 } from './editor.js';
+import { openInside } from './inside.js';
+import { openRecording } from './recording.js';
 import { runBundle, trainAtOnce } from './run_frame.js';
 import { openTabs, showTab } from './seeing.js';
 import { addressOf, isName, keep, readAddress, recall } from './sharing.js';
-import { bench, enter, say } from './state.js';
+import { bench, enter, guarded, say } from './state.js';
+import { openStepping } from './stepping.js';
 import { zip } from './zip.js';
 
 /** Milliseconds without a key after which the text is checked. */
@@ -91,7 +94,7 @@ async function train() {
   enter('compiling', 'Compiling…');
   $('cancel').hidden = false;
   try {
-    const settings = { files: bench.files, main: bench.main };
+    const settings = { files: bench.files, main: bench.main, capture: bench.capture };
     const { answer, ms } = await ask('build', settings);
     if (answer.problem) throw new Error(answer.problem);
     const plan = JSON.parse(new TextDecoder().decode(answer.files['plan.json']));
@@ -99,8 +102,9 @@ async function train() {
     bench.built = built;
     Object.assign(globalThis, { wgccBuilt: { ms, kernels: plan.kernels.length } });
     bench.announce('built');
-    showTab('Run');
+    if (bench.tab !== 'Inside') showTab('Run');
     await runBundle(built);
+    bench.announce('opened');
     enter('ready', `Compiled in ${(ms / 1000).toFixed(2)} s: ${plan.kernels.length} kernels.`);
     await trainAtOnce();
   } catch (error) {
@@ -202,15 +206,6 @@ async function format() {
   else say('The program has errors of syntax.');
 }
 
-/** @param {() => any} job */
-const guarded = job => async () => {
-  try {
-    await job();
-  } catch (error) {
-    say(/** @type {Error} */ (error).message);
-  }
-};
-
 /** @param {string} phase */
 function tellPhase(phase) {
   if (phase.startsWith('failed')) return enter('error', `The compiler could not start: ${phase}`);
@@ -230,9 +225,14 @@ async function begin() {
   $('take').onchange = guarded(takeAway);
   $('open').onchange = guarded(() => openFiles($('open').files));
   bench.when('line', draw);
+  bench.when('lit', draw);
+  bench.when('files', keep);
+  openInside(train);
+  openRecording();
+  openStepping();
   await loadExamples();
   const given = (await readAddress(location.hash)) ?? recall();
-  if (given) bench.tab = given.tab ?? 'Run';
+  if (given) Object.assign(bench, { tab: given.tab, capture: given.capture });
   openPrograms(given ?? examples.find(({ name }) => name === 'sin'));
   openTabs();
   await navigator.serviceWorker?.register('offline.js').catch(() => {});

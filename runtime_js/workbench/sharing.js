@@ -24,7 +24,10 @@ async function bytesThrough(stream, through) {
   return new Uint8Array(await new Blob(parts).arrayBuffer());
 }
 
-const content = () => ({ files: bench.files, main: bench.main, tab: bench.tab });
+const content = () => {
+  const { files, main, tab, capture } = bench;
+  return { files, main, tab, capture };
+};
 
 /** The part of the address after `#`. */
 export async function addressOf() {
@@ -63,8 +66,13 @@ function checked(value) {
     files: Object.fromEntries(files),
     main: String(value.main),
     tab: String(value.tab ?? 'Run'),
+    capture: globsOf(value.capture),
   };
 }
+
+/** @param {unknown} value @returns {string[]} */
+const globsOf = value =>
+  Array.isArray(value) ? value.filter(glob => /^[\w.*?[\]:/-]{1,80}$/.test(glob)).slice(0, 50) : [];
 
 /** @param {string} name */
 export const isName = name => /^[\w-]{1,60}\.wg$/.test(name);

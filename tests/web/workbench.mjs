@@ -1,6 +1,7 @@
-// The workbench in Chromium: node workbench.mjs SITE. With WebGPU: a mistake, its fix, training, a
-// kernel and its line, an address, no network. Without WebGPU, in a fresh profile: the address.
-import { answer, FLAGS, launch, openPage, serve } from './browser.mjs';
+// The workbench in Chromium: node workbench.mjs SITE. A mistake, its fix, training by WebGPU and by the
+// twin, captures, a kernel and its line, an address in a fresh profile, no network. The compiler is
+// started once, and once more from what the page kept.
+import { answer, launch, openPage, serve } from './browser.mjs';
 
 const LONG = { timeout: 240_000 };
 const server = await serve({ '/': process.argv[2] });
@@ -22,8 +23,8 @@ const lossesOf = page =>
   });
 
 /** Trains until the loss was reported often enough. */
-async function train(page) {
-  await page.click('#train');
+async function train(page, button = '#train') {
+  await page.click(button);
   await page.waitForFunction(() => document.body.dataset.state === 'compiling', null, LONG);
   await page.waitForFunction(
     () => ['training', 'error'].includes(document.body.dataset.state),
@@ -57,6 +58,59 @@ async function mistakeAndFix(page) {
   await page.click('.problem button');
   await checked(page, 0);
   seen.fixed = await page.textContent('.cm-content');
+}
+
+/** Values inside, drawn while the model trains. */
+async function lookInside(page) {
+  await page.click('#tabs button:text-is("Inside")');
+  await page.fill('#globs', 'l1, d.l1.*');
+  seen.webgpu = await train(page, '#capture');
+  await page.waitForFunction(() => document.querySelectorAll('.value').length > 2, null, LONG);
+  seen.names = await page.locator('#names button').allTextContents();
+  seen.inside = await page.evaluate(() =>
+    [...document.querySelectorAll('.value')].map(card => ({
+      name: card.dataset.name,
+      facts: card.querySelector('.facts').textContent,
+      columns: card.querySelector('.histograms').width,
+      maps: card.querySelectorAll('.maps canvas').length,
+    })),
+  );
+}
+
+const stepsOf = page =>
+  page.evaluate(() => document.getElementById('frame').contentWindow.wgccPage.step);
+
+/** In the page: kernels and lines that were lit, however short. */
+function watchLights() {
+  globalThis.lit = [];
+  new MutationObserver(() => {
+    const row = document.querySelector('tr.running');
+    const line = document.querySelector('.cm-lit');
+    if (row && line) globalThis.lit.push(`${row.textContent} ${line.textContent}`);
+  }).observe(document.body, { subtree: true, attributes: true, childList: true });
+}
+
+async function pauseStepUndo(page) {
+  await page.click('#pause');
+  await page.waitForFunction(() => document.body.dataset.state === 'ready', null, LONG);
+  const paused = await stepsOf(page);
+  await page.click('#tabs button:text-is("Dispatches")');
+  await page.evaluate(watchLights);
+  await page.click('#step');
+  await page.waitForFunction(
+    () => document.getElementById('status').textContent.startsWith('Made step'),
+    null,
+    LONG,
+  );
+  const lit = await page.evaluate(() => globalThis.lit);
+  const stepped = await stepsOf(page);
+  await page.click('#undo');
+  await page.waitForFunction(
+    before => document.getElementById('frame').contentWindow.wgccPage.step === before,
+    paused,
+    LONG,
+  );
+  seen.stepping = { paused, stepped, lit };
 }
 
 async function kernelAndBack(page) {
@@ -110,27 +164,25 @@ seen.heap = await page.evaluate(() => globalThis.wgccChecked.heap);
 await mistakeAndFix(page);
 // A software adapter is used only if it is asked for.
 await page.selectOption('#device', 'webgpu');
-seen.webgpu = await train(page);
-// While the last model trains: the next one takes its place.
-seen.again = await train(page);
+await lookInside(page);
+await pauseStepUndo(page);
+// The next model takes the place of the last.
+await page.selectOption('#device', 'wasm');
+seen.twin = await train(page);
 await kernelAndBack(page);
 await tabs(page);
 await page.click('#share');
 await page.waitForFunction(() => location.hash.length > 100);
-const address = page.url();
-seen.problems = [...problems];
+const kept = () => localStorage['wgcc-workbench'];
+seen.kept = await page.evaluate(kept);
+const fresh = await open(browser, `${page.url().replace(/\/#/, '/?embed#')}`);
+await fresh.page.waitForFunction(kept);
+seen.shared = await fresh.page.evaluate(kept);
+await fresh.page.close();
+seen.problems = [...problems, ...fresh.problems];
 seen.inline = await inlineScript(page);
 seen.offline = await withoutNetwork(page);
 await browser.close();
-
-const plain = await launch({ args: FLAGS.filter(flag => !flag.includes('webgpu')) });
-const fresh = await open(plain, `${address.replace(/\/#/, '/?embed#')}`);
-await checked(fresh.page, 0);
-seen.shared = await fresh.page.textContent('.cm-content');
-seen.twin = await train(fresh.page);
-// Chromium itself says so where there is no GPU.
-seen.freshProblems = fresh.problems.filter(text => !text.includes('No available adapters'));
-await plain.close();
 const own = ['', new URL(server.url).host];
 seen.hosts = [...new Set(seen.hosts)].filter(host => !own.includes(host));
 server.close();

@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from wgcc.bundle.web_text import kernel_codes
-from wgcc.compiler import Compiled, compile_program, read_program
+from wgcc.compiler import Compiled, compile_program
 from wgcc.errors import Diagnostic, Help, Source, WgError, render_run
 from wgcc.ir.text import program_text
 from wgcc.language_service import completion, inlay_hints, rename, signatures
 from wgcc.language_service.analysis import Analysis, analyse
 from wgcc.language_service.hover import hover
+from wgcc.passes.captures import names_to_capture
 from wgcc.passes.pipeline import STAGES, run_passes
 from wgcc.syntax.layout import format_source
+from wgcc.workbench.capturing import read_capturing, trains
 from wgcc.workbench.units import Units
 
 Answer = Any
@@ -93,11 +95,12 @@ class Workbench:
         main: str,
         sizes: Mapping[str, float] | None = None,
         twin: bool = True,
+        capture: Iterable[str] = (),
     ) -> Answer:
         """The files of the bundle, or the diagnostics that prevent it."""
         self._write(files)
         try:
-            compiled = self._compile(self._folder / main, sizes or {}, twin)
+            compiled = self._compile(self._folder / main, sizes or {}, twin, list(capture))
         except WgError as error:
             return {"problem": render_run(error.diagnostics) or str(error)}
         if compiled.planned.plan["memory"]["peak"] > MOST_BYTES:
@@ -116,12 +119,27 @@ class Workbench:
         written = self._compiled.files(drawn=True)
         return {name: bytes(content) for name, content in written.items()}
 
-    def _compile(self, path: Path, sizes: Mapping[str, float], twin: bool) -> Compiled:
+    def _compile(
+        self, path: Path, sizes: Mapping[str, float], twin: bool, capture: Iterable[str]
+    ) -> Compiled:
         self._phase("checking")
-        source, self._traced, diagnostics = read_program(path, sizes=sizes)
+        source, self._traced, diagnostics = read_capturing(path, sizes, capture)
         self._phase("fusing and writing kernels")
         self._compiled = compile_program(source, self._traced, diagnostics, twin=twin)
         return self._compiled
+
+    def names(self) -> Answer:
+        """The values of the last program that was checked, which can be captured."""
+        analysis, _ = self._last_check()
+        names: dict[str, Answer] = {}
+        for program in list(analysis.programs.values())[-1:]:
+            # The entry that trains comes last, and its types are shown.
+            for graph in sorted(program.entries.values(), key=trains):
+                for name, (text, line) in names_to_capture(graph).items():
+                    # An optimizer's names for what it writes into parameters say nothing more.
+                    if not name.endswith(".new"):
+                        names[name] = {"name": name, "type": text, "line": line}
+        return list(names.values())
 
     def stages(self) -> Answer:
         return list(STAGES)
@@ -205,6 +223,7 @@ QUESTIONS: dict[str, Callable[..., Answer]] = {
     "format": Workbench.format,
     "build": Workbench.build,
     "bundle": Workbench.bundle,
+    "names": Workbench.names,
     "stages": Workbench.stages,
     "stage": Workbench.stage,
 }
