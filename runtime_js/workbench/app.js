@@ -2,7 +2,7 @@
 
 import { unzip } from '../data/zip.js';
 import { $, download, h, put } from '../page/elements.js';
-import { ask, startCompiler, stopCompiler } from './compiler.js';
+import { ask, keepForLater, startCompiler, stopCompiler } from './compiler.js';
 import {
   applyEdits,
   cursor,
@@ -210,7 +210,9 @@ async function format() {
 function tellPhase(phase) {
   if (phase.startsWith('failed')) return enter('error', `The compiler could not start: ${phase}`);
   if (phase !== 'ready') return say(`${phase}…`);
-  if (document.body.dataset.state === 'loading') enter('ready', '');
+  if (document.body.dataset.state !== 'loading') return;
+  enter('ready', '');
+  keepForLater();
 }
 
 async function begin() {

@@ -61,12 +61,30 @@ function open() {
 function take(reply) {
   if (!reply.id) {
     if (reply.problem) return fail(reply.problem);
+    if (reply.phase === 'ready') Object.assign(globalThis, { wgccStarted: reply });
     return tell(reply.phase);
   }
   const asker = waiting.get(reply.id);
   waiting.delete(reply.id);
   if (reply.problem) asker?.reject(new Error(wordsOf(reply.problem)));
   else asker?.resolve(reply);
+}
+
+/** Milliseconds after the first answer, in which people read or type. */
+const KEEP_AFTER = 5000;
+
+/** Later visits start from the memory of a compiler, which a worker of its own makes meanwhile. */
+export function keepForLater() {
+  setTimeout(() => {
+    const address = new URL('./compiler.js?keep', import.meta.url);
+    const keeper = new Worker(address, { type: 'module' });
+    keeper.onerror = () => keeper.terminate();
+    keeper.onmessage = ({ data }) => {
+      if (data.phase !== 'ready' && !data.problem) return;
+      keeper.terminate();
+      Object.assign(globalThis, { wgccKept: data.problem ?? true });
+    };
+  }, KEEP_AFTER);
 }
 
 /** @param {string} problem */

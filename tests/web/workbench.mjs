@@ -150,10 +150,11 @@ async function inlineScript(page) {
 
 async function withoutNetwork(page) {
   await page.waitForFunction(() => navigator.serviceWorker.controller, null, LONG);
+  await page.waitForFunction(() => globalThis.wgccKept, null, LONG);
   await page.context().setOffline(true);
   await page.reload();
   await checked(page, 0);
-  return state(page);
+  return { state: await state(page), ...(await page.evaluate(() => globalThis.wgccStarted)) };
 }
 
 const browser = await launch();

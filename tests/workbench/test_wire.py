@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from adapters import ROOT
-from wgcc.workbench.archive import compiler_archive, trim_library
+from wgcc.workbench.archive import compiler_archive, data_archive, trim_library
 from wgcc.workbench.site import example_programs
 from wgcc.workbench.units import Units
 
@@ -21,8 +21,9 @@ from wgcc.workbench.units import Units
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("workbench")
-    with zipfile.ZipFile(io.BytesIO(compiler_archive())) as archive:
-        archive.extractall(folder / "compiler")
+    for content in (compiler_archive(), data_archive()):
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            archive.extractall(folder / "compiler")
     program = ROOT / "tests" / "support" / "workbench_wire.py"
     done = subprocess.run(
         [sys.executable, str(program), str(folder / "compiler"), str(folder / "models")],

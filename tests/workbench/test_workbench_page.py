@@ -80,10 +80,14 @@ def test_a_shared_address_fills_a_fresh_profile(seen: Any) -> None:
 
 
 def test_it_works_without_a_network_and_contacts_no_host(seen: Any) -> None:
-    assert seen["offline"] == "ready"
+    assert seen["offline"]["state"] == "ready"
     assert seen["hosts"] == []
     assert seen["problems"] == []
     assert not seen["inline"], "the policy forbids inline scripts"
+
+
+def test_a_later_visit_starts_from_the_memory_that_the_page_kept(seen: Any) -> None:
+    assert seen["offline"]["isKept"]
 
 
 def test_an_address_can_only_fill_the_editor() -> None:

@@ -10,7 +10,7 @@ from wgcc import __version__
 from wgcc.bundle.page import framed_files
 from wgcc.bundle.web_text import fill, script_template
 from wgcc.files import data_dir
-from wgcc.workbench.archive import compiler_archive, page_archive, trim_library
+from wgcc.workbench.archive import compiler_archive, data_archive, page_archive, trim_library
 from wgcc.workbench.npm_parts import bundle_script, npm_folder
 
 PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "pyodide-lock.json")
@@ -23,15 +23,18 @@ def site_files() -> dict[str, bytes]:
     pyodide = modules / "pyodide"
     files = {
         "workbench.js": bundle_script(folder / "app.js", modules),
-        "compiler.js": bundle_script(folder / "compiler_worker.js", modules, "./pyodide/*"),
         "workbench.css": (folder / "workbench.css").read_bytes(),
         "compiler.zip": compiler_archive(),
+        "compiler_data.zip": data_archive(),
         "pages.zip": page_archive(),
         "examples.json": json.dumps(example_programs(), ensure_ascii=False).encode(),
         **{f"pyodide/{name}": (pyodide / name).read_bytes() for name in PYODIDE},
         f"pyodide/{LIBRARY}": trim_library((pyodide / LIBRARY).read_bytes()),
         **{name: text.encode() for name, text in framed_files().items()},
     }
+    worker = bundle_script(folder / "compiler_worker.js", modules, "./pyodide/*")
+    made_of = {n: d for n, d in files.items() if n.startswith(("compiler", "pyodide/"))}
+    files["compiler.js"] = worker.replace(b"__DIGEST__", _digest(made_of).encode())
     page = (folder / "index.html").read_text("utf-8").replace("__VERSION__", __version__)
     files["index.html"] = page.encode()
     return {**files, "offline.js": _offline(files)}
@@ -52,9 +55,13 @@ def example_programs() -> list[dict[str, object]]:
 
 def _offline(files: Mapping[str, bytes]) -> bytes:
     """The service worker, with the names of all files and the digest of what they hold."""
+    names = json.dumps(["./", *sorted(files)], separators=(",", ":"))
+    script = script_template("bundle/offline.js")
+    return fill(script, DIGEST=_digest(files), LIST=names).encode()
+
+
+def _digest(files: Mapping[str, bytes]) -> str:
     digest = hashlib.sha256()
     for name in sorted(files):
         digest.update(name.encode() + hashlib.sha256(files[name]).digest())
-    names = json.dumps(["./", *sorted(files)], separators=(",", ":"))
-    script = script_template("bundle/offline.js")
-    return fill(script, DIGEST=digest.hexdigest()[:16], LIST=names).encode()
+    return digest.hexdigest()[:16]
