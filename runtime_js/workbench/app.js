@@ -18,6 +18,7 @@ import { openRecording } from './recording.js';
 import { runBundle, trainAtOnce } from './run_frame.js';
 import { openTabs, showTab } from './seeing.js';
 import { addressOf, isName, keep, readAddress, recall } from './sharing.js';
+import { drawSizes } from './sizes.js';
 import { bench, enter, guarded, say } from './state.js';
 import { openStepping } from './stepping.js';
 import { zip } from './zip.js';
@@ -47,6 +48,7 @@ async function check() {
       bench.problems = answer.problems;
       bench.hints = answer.hints;
       drawChecked();
+      drawSizes(answer.dims);
       drawProblems();
       Object.assign(globalThis, { wgccChecked: { ms, heap, problems: answer.problems.length } });
       bench.announce('checked');
@@ -94,7 +96,8 @@ async function train() {
   enter('compiling', 'Compiling…');
   $('cancel').hidden = false;
   try {
-    const settings = { files: bench.files, main: bench.main, capture: bench.capture };
+    const { files, main, capture, sizes } = bench;
+    const settings = { files, main, capture, sizes };
     const { answer, ms } = await ask('build', settings);
     if (answer.problem) throw new Error(answer.problem);
     const plan = JSON.parse(new TextDecoder().decode(answer.files['plan.json']));
@@ -116,9 +119,9 @@ async function train() {
   }
 }
 
-/** @param {{files: Record<string, string>, main: string}} programs */
-function openPrograms({ files, main }) {
-  bench.files = { ...files };
+/** @param {{files: Record<string, string>, main: string, sizes?: Record<string, number>, capture?: string[]}} programs */
+function openPrograms({ files, main, sizes = {}, capture = [] }) {
+  Object.assign(bench, { files: { ...files }, sizes, capture });
   openFile(main);
 }
 
@@ -192,6 +195,16 @@ async function openFiles(list) {
   else say('There is no .wg program in what was opened.');
 }
 
+/** Another file, which the others can import. */
+function addFile() {
+  const name = prompt('The name of the new file', 'layers.wg');
+  if (!name) return;
+  if (!isName(name) || Object.hasOwn(bench.files, name))
+    return say('A file needs a name of its own, of letters, digits, _ and -, that ends with .wg.');
+  bench.files[name] = '';
+  openFile(name);
+}
+
 async function rename() {
   const name = prompt('The new name');
   if (!name) return;
@@ -219,6 +232,7 @@ async function begin() {
   openEditor($('editor'), changed);
   startCompiler(tellPhase);
   document.body.classList.toggle('embed', new URLSearchParams(location.search).has('embed'));
+  $('add').onclick = addFile;
   $('train').onclick = train;
   $('cancel').onclick = () => stopCompiler();
   $('share').onclick = guarded(share);
@@ -229,12 +243,13 @@ async function begin() {
   bench.when('line', draw);
   bench.when('lit', draw);
   bench.when('files', keep);
+  bench.when('tab', keep);
   openInside(train);
   openRecording();
   openStepping();
   await loadExamples();
   const given = (await readAddress(location.hash)) ?? recall();
-  if (given) Object.assign(bench, { tab: given.tab, capture: given.capture });
+  if (given) Object.assign(bench, given);
   openPrograms(given ?? examples.find(({ name }) => name === 'sin'));
   openTabs();
   await navigator.serviceWorker?.register('offline.js').catch(() => {});

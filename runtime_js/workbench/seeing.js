@@ -4,11 +4,12 @@ import { $, h, put } from '../page/elements.js';
 import { ask } from './compiler.js';
 import { dispatchesOf, lineOf, linesOfKernels } from './dispatches.js';
 import { revealLine } from './editor.js';
+import { drawGraph, markGraph } from './graph_tab.js';
 import { drawInside } from './inside.js';
 import { drawMemory } from './memory.js';
 import { bench, say } from './state.js';
 
-const TABS = ['Run', 'Inside', 'Kernels', 'Stages', 'Memory', 'Dispatches', 'Files'];
+const TABS = ['Run', 'Inside', 'Kernels', 'Stages', 'Memory', 'Graph', 'Dispatches', 'Files'];
 const text = new TextDecoder();
 
 /** Texts of stages by name, of the last build. @type {Map<string, string>} */
@@ -53,6 +54,7 @@ function drawTab() {
     Kernels: drawKernels,
     Stages: drawStages,
     Memory: () => put('shown', drawMemory(bench.built?.plan)),
+    Graph: () => drawGraph(point),
     Dispatches: drawDispatches,
     Files: drawFiles,
   }[bench.tab];
@@ -130,6 +132,7 @@ function markLines() {
 /** The dispatch of a step that is shown, where it can be seen. */
 function markLit() {
   const { lit } = bench;
+  markGraph();
   if (lit && bench.tab === 'Kernels' && bench.kernel !== lit.kernel) {
     bench.kernel = lit.kernel;
     drawTab();

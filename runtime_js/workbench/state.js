@@ -27,6 +27,8 @@ export const bench = {
   line: 0,
   /** Which kernel is shown. */
   kernel: '',
+  /** Numbers in place of those of dims, by name. @type {Record<string, number>} */
+  sizes: {},
   /** Globs of the values that are captured. @type {string[]} */
   capture: [],
   /** The lines that a training runs, and the dispatch of a single step that is shown. @type {number[]} */

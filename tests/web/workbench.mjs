@@ -1,6 +1,7 @@
 // The workbench in Chromium: node workbench.mjs SITE. A mistake, its fix, training by WebGPU and by the
 // twin, captures, a kernel and its line, an address in a fresh profile, no network. The compiler is
 // started once, and once more from what the page kept.
+import { readFile } from 'node:fs/promises';
 import { answer, launch, openPage, serve } from './browser.mjs';
 
 const LONG = { timeout: 240_000 };
@@ -43,7 +44,10 @@ async function train(page, button = '#train') {
   const kind = await page.evaluate(
     () => document.getElementById('frame').contentWindow.wgccPage.model.adapter.kind,
   );
-  return { state: await state(page), losses: await lossesOf(page), status, kind };
+  const hidden = await page.evaluate(
+    () => document.getElementById('frame').contentWindow.wgccPage.model.plan?.tensors['l1.b'].shape,
+  );
+  return { state: await state(page), losses: await lossesOf(page), status, kind, hidden };
 }
 
 async function mistakeAndFix(page) {
@@ -127,15 +131,35 @@ async function kernelAndBack(page) {
 
 async function tabs(page) {
   seen.tabs = {};
-  for (const name of ['Stages', 'Memory', 'Files']) {
+  for (const name of ['Stages', 'Memory', 'Graph', 'Files']) {
     await page.click(`#tabs button:text-is("${name}")`);
     await page.waitForFunction(
       kind => document.querySelector(kind),
-      { Stages: '#shown .added', Memory: '#shown svg rect', Files: '#shown td' }[name],
+      {
+        Stages: '#shown .added',
+        Memory: '#shown svg rect',
+        Graph: '#shown .pane .box.result',
+        Files: '#shown td',
+      }[name],
     );
     seen.tabs[name] = (await page.textContent('#shown')).length;
   }
   await page.click('#tabs button:text-is("Run")');
+}
+
+/** A bundle's zip is opened again: its program is the one that was compiled. */
+async function takeAwayAndOpen(page) {
+  const [download] = await Promise.all([
+    page.waitForEvent('download', LONG),
+    page.selectOption('#take', 'zip'),
+  ]);
+  await page.setInputFiles('#open', {
+    name: 'SinMLP.zip',
+    mimeType: 'application/zip',
+    buffer: await readFile(await download.path()),
+  });
+  await page.waitForFunction(() => globalThis.wgccChecked?.problems === 0, null, LONG);
+  return page.evaluate(() => JSON.parse(localStorage['wgcc-workbench']).files);
 }
 
 /** Nothing of an address or a page's text may run. */
@@ -169,6 +193,9 @@ await lookInside(page);
 await pauseStepUndo(page);
 // The next model takes the place of the last.
 await page.selectOption('#device', 'wasm');
+await page.click('#sizes summary');
+await page.fill('#size-fields label:has-text("H") input', '48');
+await page.keyboard.press('Tab');
 seen.twin = await train(page);
 await kernelAndBack(page);
 await tabs(page);
@@ -180,6 +207,7 @@ const fresh = await open(browser, `${page.url().replace(/\/#/, '/?embed#')}`);
 await fresh.page.waitForFunction(kept);
 seen.shared = await fresh.page.evaluate(kept);
 await fresh.page.close();
+seen.opened = await takeAwayAndOpen(page);
 seen.problems = [...problems, ...fresh.problems];
 seen.inline = await inlineScript(page);
 seen.offline = await withoutNetwork(page);

@@ -65,6 +65,16 @@ def test_a_step_lights_up_its_lines_and_is_undone(seen: Any) -> None:
     assert "minimize loss with opt" in last
 
 
+def test_sizes_are_chosen_without_an_edit_and_shared(seen: Any) -> None:
+    shared = json.loads(seen["shared"])
+    assert shared["sizes"] == {"H": 48} and "H = 64" in shared["files"]["model.wg"]
+    assert seen["twin"]["hidden"] == [48]
+
+
+def test_a_bundle_that_was_taken_away_opens_again(seen: Any) -> None:
+    assert seen["opened"] == json.loads(seen["kept"])["files"]
+
+
 def test_a_kernel_leads_to_its_line_and_back(seen: Any) -> None:
     assert seen["kernel"] == "adam_update"
     assert "minimize loss with opt" in seen["line"] and "minimize" in seen["back"]

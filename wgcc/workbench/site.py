@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 
 from wgcc import __version__
 from wgcc.bundle.page import framed_files
@@ -15,6 +17,7 @@ from wgcc.workbench.npm_parts import bundle_script, npm_folder
 
 PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "pyodide-lock.json")
 LIBRARY = "python_stdlib.zip"
+_LESSON = re.compile(r"<!-- file (\S+\.wg) -->\n```\w+\n(.*?)```", re.DOTALL)
 
 
 def site_files() -> dict[str, bytes]:
@@ -43,7 +46,7 @@ def site_files() -> dict[str, bytes]:
 def example_programs() -> list[dict[str, object]]:
     """Every program of the examples, with the programs beside it that it may import."""
     root = data_dir("examples")
-    return [
+    examples: list[dict[str, object]] = [
         {
             "name": path.relative_to(root).with_suffix("").as_posix().removesuffix("/model"),
             "main": path.name,
@@ -51,6 +54,15 @@ def example_programs() -> list[dict[str, object]]:
         }
         for path in sorted(root.rglob("*.wg"))
     ]
+    return [*examples, *_lessons((root / "README.md").read_text("utf-8"))]
+
+
+def _lessons(text: str) -> Iterator[dict[str, object]]:
+    """The programs of the lessons, in the order of the page."""
+    for match in _LESSON.finditer(text):
+        name = PurePosixPath(match[1])
+        title = f"lesson: {name.parent}"
+        yield {"name": title, "main": name.name, "files": {name.name: match[2]}}
 
 
 def _offline(files: Mapping[str, bytes]) -> bytes:

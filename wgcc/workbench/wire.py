@@ -6,10 +6,13 @@ so that imports work as on a disk; the file that is open is given as text.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from wgcc.bundle.drawing import drawing_record, plan_drawing
+from wgcc.bundle.model_places import model_places
 from wgcc.bundle.web_text import kernel_codes
 from wgcc.compiler import Compiled, compile_program
 from wgcc.errors import Diagnostic, Help, Source, WgError, render_run
@@ -19,6 +22,7 @@ from wgcc.language_service.analysis import Analysis, analyse
 from wgcc.language_service.hover import hover
 from wgcc.passes.captures import names_to_capture
 from wgcc.passes.pipeline import STAGES, run_passes
+from wgcc.syntax import ast
 from wgcc.syntax.layout import format_source
 from wgcc.workbench.capturing import read_capturing, trains
 from wgcc.workbench.units import Units
@@ -141,6 +145,14 @@ class Workbench:
                         names[name] = {"name": name, "type": text, "line": line}
         return list(names.values())
 
+    def graph(self, entry: str) -> Answer:
+        """The dispatches of an entry of the last build, as runtime_js/graph reads a page."""
+        if self._compiled is None:
+            raise WgError("nothing was built yet")
+        plan = self._compiled.planned.plan
+        drawing = plan_drawing(plan, entry, model_places(plan, entry))
+        return json.dumps({"entries": [drawing_record(entry, [("dispatches", drawing)])]})
+
     def stages(self) -> Answer:
         return list(STAGES)
 
@@ -180,7 +192,17 @@ def check_answer(analysis: Analysis) -> Answer:
                          "text": analysis.problem})  # fmt: skip
     hints = inlay_hints.inlay_hints(analysis, 0, len(analysis.source.text))
     shown = [{"at": units.of(hint.offset), "text": hint.text.strip()} for hint in hints]
-    return {"problems": problems, "hints": shown, "models": list(analysis.programs)}
+    models = list(analysis.programs)
+    return {"problems": problems, "hints": shown, "models": models, "dims": _dims(analysis)}
+
+
+def _dims(analysis: Analysis) -> Answer:
+    """Sizes that the program gives a number: a page can build it with others."""
+    declared = (item for item in analysis.tree.items if isinstance(item, ast.Dims))
+    sizes = ((dim.name.text, dim.value) for item in declared for dim in item.dims)
+    return [
+        {"name": name, "value": value.value} for name, value in sizes if isinstance(value, ast.Int)
+    ]
 
 
 def _problem(analysis: Analysis, units: Units, item: Diagnostic) -> Answer:
@@ -224,6 +246,7 @@ QUESTIONS: dict[str, Callable[..., Answer]] = {
     "build": Workbench.build,
     "bundle": Workbench.bundle,
     "names": Workbench.names,
+    "graph": Workbench.graph,
     "stages": Workbench.stages,
     "stage": Workbench.stage,
 }
