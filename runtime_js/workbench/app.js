@@ -223,6 +223,8 @@ async function format() {
 function tellPhase(phase) {
   if (phase.startsWith('failed')) return enter('error', `The compiler could not start: ${phase}`);
   if (phase !== 'ready') return say(`${phase}…`);
+  // A check that ended with the last worker is asked again.
+  changed();
   if (document.body.dataset.state !== 'loading') return;
   enter('ready', '');
   keepForLater();
