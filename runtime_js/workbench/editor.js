@@ -68,6 +68,8 @@ let changed = () => {};
 export function openEditor(parent, whenChanged) {
   changed = whenChanged;
   view = new EditorView({ parent, state: stateOf('') });
+  // People without a mouse scroll it by keys.
+  view.scrollDOM.tabIndex = 0;
 }
 
 /** @param {string} doc */

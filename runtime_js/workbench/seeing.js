@@ -97,7 +97,7 @@ function kernelText(files, lines) {
   return h(
     'pre',
     code.map(line => codeLine(line, namedLine(line) || own[0] || 0)),
-    { id: 'kernel-text' },
+    { id: 'kernel-text', tabIndex: 0 },
   );
 }
 
@@ -171,6 +171,7 @@ async function drawStages() {
     h(
       'pre',
       lines.map(line => stageLine(line, Boolean(old) && !known.has(line))),
+      { tabIndex: 0 },
     ),
   ]);
   markLines();
