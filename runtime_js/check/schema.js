@@ -50,9 +50,12 @@ function checkObject(value, schema, root, field) {
 
 /** @param {any} value @param {Schema[]} choices @param {Schema} root @param {string} field */
 function checkAny(value, choices, root, field) {
+  const same = choices.filter(({ type }) => TYPES[type](value));
+  const whole = same.find(({ required = [] }) =>
+    required.every((/** @type {string} */ name) => Object.hasOwn(value, name)),
+  );
   // The alternative of the same JSON type gives the most useful message.
-  const choice = choices.find(({ type }) => TYPES[type](value)) ?? choices[0];
-  checkForm(value, choice, root, field);
+  checkForm(value, whole ?? same[0] ?? choices[0], root, field);
 }
 
 /** @param {any} value */

@@ -2,7 +2,7 @@
 
 import { unzip } from '../data/zip.js';
 import { $, download, h, put } from '../page/elements.js';
-import { ask, startCompiler, stopCompiler } from './compiler.js';
+import { ask, keepForLater, startCompiler, stopCompiler } from './compiler.js';
 import {
   applyEdits,
   cursor,
@@ -13,10 +13,14 @@ import {
   showText,
   textOf,
 } from './editor.js';
+import { openInside } from './inside.js';
+import { openRecording } from './recording.js';
 import { runBundle, trainAtOnce } from './run_frame.js';
 import { openTabs, showTab } from './seeing.js';
 import { addressOf, isName, keep, readAddress, recall } from './sharing.js';
-import { bench, enter, say } from './state.js';
+import { drawSizes } from './sizes.js';
+import { bench, enter, guarded, say } from './state.js';
+import { openStepping } from './stepping.js';
 import { zip } from './zip.js';
 
 /** Milliseconds without a key after which the text is checked. */
@@ -44,6 +48,7 @@ async function check() {
       bench.problems = answer.problems;
       bench.hints = answer.hints;
       drawChecked();
+      drawSizes(answer.dims);
       drawProblems();
       Object.assign(globalThis, { wgccChecked: { ms, heap, problems: answer.problems.length } });
       bench.announce('checked');
@@ -91,7 +96,8 @@ async function train() {
   enter('compiling', 'Compiling…');
   $('cancel').hidden = false;
   try {
-    const settings = { files: bench.files, main: bench.main };
+    const { files, main, capture, sizes } = bench;
+    const settings = { files, main, capture, sizes };
     const { answer, ms } = await ask('build', settings);
     if (answer.problem) throw new Error(answer.problem);
     const plan = JSON.parse(new TextDecoder().decode(answer.files['plan.json']));
@@ -99,8 +105,9 @@ async function train() {
     bench.built = built;
     Object.assign(globalThis, { wgccBuilt: { ms, kernels: plan.kernels.length } });
     bench.announce('built');
-    showTab('Run');
+    if (bench.tab !== 'Inside') showTab('Run');
     await runBundle(built);
+    bench.announce('opened');
     enter('ready', `Compiled in ${(ms / 1000).toFixed(2)} s: ${plan.kernels.length} kernels.`);
     await trainAtOnce();
   } catch (error) {
@@ -112,9 +119,9 @@ async function train() {
   }
 }
 
-/** @param {{files: Record<string, string>, main: string}} programs */
-function openPrograms({ files, main }) {
-  bench.files = { ...files };
+/** @param {{files: Record<string, string>, main: string, sizes?: Record<string, number>, capture?: string[]}} programs */
+function openPrograms({ files, main, sizes = {}, capture = [] }) {
+  Object.assign(bench, { files: { ...files }, sizes, capture });
   openFile(main);
 }
 
@@ -188,6 +195,16 @@ async function openFiles(list) {
   else say('There is no .wg program in what was opened.');
 }
 
+/** Another file, which the others can import. */
+function addFile() {
+  const name = prompt('The name of the new file', 'layers.wg');
+  if (!name) return;
+  if (!isName(name) || Object.hasOwn(bench.files, name))
+    return say('A file needs a name of its own, of letters, digits, _ and -, that ends with .wg.');
+  bench.files[name] = '';
+  openFile(name);
+}
+
 async function rename() {
   const name = prompt('The new name');
   if (!name) return;
@@ -202,26 +219,22 @@ async function format() {
   else say('The program has errors of syntax.');
 }
 
-/** @param {() => any} job */
-const guarded = job => async () => {
-  try {
-    await job();
-  } catch (error) {
-    say(/** @type {Error} */ (error).message);
-  }
-};
-
 /** @param {string} phase */
 function tellPhase(phase) {
   if (phase.startsWith('failed')) return enter('error', `The compiler could not start: ${phase}`);
   if (phase !== 'ready') return say(`${phase}…`);
-  if (document.body.dataset.state === 'loading') enter('ready', '');
+  // A check that ended with the last worker is asked again.
+  changed();
+  if (document.body.dataset.state !== 'loading') return;
+  enter('ready', '');
+  keepForLater();
 }
 
 async function begin() {
   openEditor($('editor'), changed);
   startCompiler(tellPhase);
   document.body.classList.toggle('embed', new URLSearchParams(location.search).has('embed'));
+  $('add').onclick = addFile;
   $('train').onclick = train;
   $('cancel').onclick = () => stopCompiler();
   $('share').onclick = guarded(share);
@@ -230,9 +243,15 @@ async function begin() {
   $('take').onchange = guarded(takeAway);
   $('open').onchange = guarded(() => openFiles($('open').files));
   bench.when('line', draw);
+  bench.when('lit', draw);
+  bench.when('files', keep);
+  bench.when('tab', keep);
+  openInside(train);
+  openRecording();
+  openStepping();
   await loadExamples();
   const given = (await readAddress(location.hash)) ?? recall();
-  if (given) bench.tab = given.tab ?? 'Run';
+  if (given) Object.assign(bench, given);
   openPrograms(given ?? examples.find(({ name }) => name === 'sin'));
   openTabs();
   await navigator.serviceWorker?.register('offline.js').catch(() => {});

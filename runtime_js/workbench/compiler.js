@@ -1,12 +1,16 @@
 // The compiler's worker, seen from the page: questions and answers. A question that takes too long
 // ends the worker; the next one starts another.
 
-/** Milliseconds after which a question is given up. */
+/** Milliseconds after which a question is given up, once the compiler is there. */
 export const LONGEST = 90_000;
 
 /** @type {Worker | null} */
 let worker = null;
 let last = 0;
+/** Starts the clocks of all that is asked before the compiler is there. @type {() => void} */
+let begin = () => {};
+/** @type {Promise<void>} */
+let started = Promise.resolve();
 /** @type {Map<number, {resolve: (reply: any) => void, reject: (error: Error) => void}>} */
 const waiting = new Map();
 /** @type {(phase: string) => void} */
@@ -22,16 +26,21 @@ export function startCompiler(listener) {
 export function ask(question, settings, longest = LONGEST) {
   const id = ++last;
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => stopCompiler(tooLong(longest)), longest);
+    let timer = 0;
     const done = (/** @type {() => void} */ act) => {
       clearTimeout(timer);
       act();
     };
+    const compiler = open();
+    // A slow network, or a slow machine, is no fault of the model.
+    started.then(() => {
+      if (waiting.has(id)) timer = setTimeout(() => stopCompiler(tooLong(longest)), longest);
+    });
     waiting.set(id, {
       resolve: reply => done(() => resolve(reply)),
       reject: error => done(() => reject(error)),
     });
-    open().postMessage({ id, question, settings });
+    compiler.postMessage({ id, question, settings });
   });
 }
 
@@ -51,6 +60,9 @@ const tooLong = ms =>
 
 function open() {
   if (worker) return worker;
+  started = new Promise(done => {
+    begin = done;
+  });
   worker = new Worker(new URL('./compiler.js', import.meta.url), { type: 'module' });
   worker.onmessage = ({ data }) => take(data);
   worker.onerror = event => fail(event.message || 'the compiler could not be started');
@@ -61,12 +73,33 @@ function open() {
 function take(reply) {
   if (!reply.id) {
     if (reply.problem) return fail(reply.problem);
+    if (reply.phase === 'ready') {
+      Object.assign(globalThis, { wgccStarted: reply });
+      begin();
+    }
     return tell(reply.phase);
   }
   const asker = waiting.get(reply.id);
   waiting.delete(reply.id);
   if (reply.problem) asker?.reject(new Error(wordsOf(reply.problem)));
   else asker?.resolve(reply);
+}
+
+/** Milliseconds after the first answer, in which people read or type. */
+const KEEP_AFTER = 5000;
+
+/** Later visits start from the memory of a compiler, which a worker of its own makes meanwhile. */
+export function keepForLater() {
+  setTimeout(() => {
+    const address = new URL('./compiler.js?keep', import.meta.url);
+    const keeper = new Worker(address, { type: 'module' });
+    keeper.onerror = () => keeper.terminate();
+    keeper.onmessage = ({ data }) => {
+      if (data.phase !== 'ready' && !data.problem) return;
+      keeper.terminate();
+      Object.assign(globalThis, { wgccKept: data.problem ?? true });
+    };
+  }, KEEP_AFTER);
 }
 
 /** @param {string} problem */

@@ -1,8 +1,11 @@
-// The compiler: Pyodide in a worker, which answers one question after the other.
+// The compiler: Pyodide in a worker, which answers one question after the other. As `compiler.js?keep`
+// it answers nothing, but keeps its memory for later visits.
+
+import { enlarged, forgetMemory, hasMemory, keepMemory, keptMemory } from './snapshot.js';
 
 /**
  * @typedef {{id: number, question: string, settings: any}} Question
- * @typedef {{id: number, answer?: any, problem?: string, phase?: string, ms?: number, heap?: number}} Reply
+ * @typedef {{id: number, answer?: any, problem?: string, phase?: string, isKept?: boolean, ms?: number, heap?: number}} Reply
  */
 
 /** @param {string} name */
@@ -15,26 +18,81 @@ const bytesOf = async name => {
 /** @param {Reply} reply */
 const send = reply => postMessage(reply);
 
-async function start() {
-  const archive = bytesOf('./compiler.zip');
+/** Python with the files that the compiler reads. @param {any} options */
+async function load(options) {
+  const archive = bytesOf('./compiler_data.zip');
   // @ts-expect-error - the path is of the site, not of the sources.
   const { loadPyodide } = await import('./pyodide/pyodide.mjs');
-  const python = await loadPyodide();
-  send({ id: 0, phase: 'unpacking the compiler' });
+  const python = await loadPyodide(options);
   python.FS.mkdirTree('/compiler');
   python.unpackArchive(await archive, 'zip', { extractDir: '/compiler' });
+  return python;
+}
+
+let hasModules = false;
+
+/** @param {any} python */
+async function fetchModules(python) {
+  if (hasModules) return;
+  python.unpackArchive(await bytesOf('./compiler.zip'), 'zip', { extractDir: '/compiler' });
+  hasModules = true;
+}
+
+/** As at every first visit. */
+async function loadPlainly(options = {}) {
+  const python = await load(options);
+  send({ id: 0, phase: 'unpacking the compiler' });
+  await fetchModules(python);
   python.runPython(`
 import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, '/compiler')
 `);
   send({ id: 0, phase: 'importing the compiler' });
+  return python;
+}
+
+/** As the last visit left it; null if there is nothing, or nothing that works. */
+async function loadKept() {
+  const memory = await keptMemory();
+  if (!memory) return null;
+  try {
+    return await load({ _loadSnapshot: memory, createPyodideModule: enlarged });
+  } catch {
+    await forgetMemory();
+    return null;
+  }
+}
+
+async function start() {
+  const python = (await loadKept()) ?? (await loadPlainly());
   const wire = python.pyimport('wgcc.workbench.wire');
   const say = (/** @type {string} */ phase) => send({ id: 0, phase });
   return { python, workbench: wire.Workbench('/models', say) };
 }
 
-const started = start();
+/** A model is built first, so that all modules are in memory: files are not part of it. */
+async function keep() {
+  if (await hasMemory()) return;
+  const python = await loadPlainly({ _makeSnapshot: true });
+  const examples = await (await fetch(new URL('./examples.json', import.meta.url))).json();
+  const { files, main } = examples.find((/** @type {any} */ { name }) => name === 'sin');
+  python.globals.set('text', files[main]);
+  python.runPython(`
+import gc
+from wgcc.workbench.wire import Workbench
+bench = Workbench('/models')
+program = {'files': {'model.wg': text}, 'main': 'model.wg'}
+bench.ask('check', program)
+bench.ask('build', program)
+del bench, program, text
+gc.collect()
+`);
+  await keepMemory(python.makeMemorySnapshot());
+}
+
+const isKeeper = new URL(self.location.href).search === '?keep';
+const started = isKeeper ? keep() : start();
 let hasPages = false;
 
 /** Whole bundles need the sources of the web runtime, which nothing else does. @param {any} python */
@@ -44,9 +102,24 @@ async function fetchPages(python) {
   hasPages = true;
 }
 
+/** The memory of a kept compiler has the modules that checks need, nearly always. @param {Question} question @returns {Promise<Reply>} */
+async function answer(question) {
+  const { python } = /** @type {any} */ (await started);
+  if (hasModules || question.question !== 'check') {
+    await fetchModules(python);
+    return answerNow(question);
+  }
+  try {
+    return await answerNow(question);
+  } catch {
+    await fetchModules(python);
+    return answerNow(question);
+  }
+}
+
 /** @param {Question} question @returns {Promise<Reply>} */
-async function answer({ id, question, settings }) {
-  const { python, workbench } = await started;
+async function answerNow({ id, question, settings }) {
+  const { python, workbench } = /** @type {any} */ (await started);
   if (question === 'bundle') await fetchPages(python);
   const since = performance.now();
   const given = python.toPy(settings);
@@ -74,6 +147,6 @@ self.onmessage = async ({ data }) => {
   }
 };
 started.then(
-  () => send({ id: 0, phase: 'ready' }),
+  () => send({ id: 0, phase: 'ready', isKept: !isKeeper && !hasModules }),
   error => send({ id: 0, problem: wordsOf(error) }),
 );

@@ -155,6 +155,11 @@ export function draw() {
     .map(({ at, text }) => Decoration.widget({ widget: new Shape(text), side: 1 }).range(at));
   if (bench.line > 0 && bench.line <= doc.lines)
     marks.push(Decoration.line({ class: 'cm-linked' }).range(doc.line(bench.line).from));
+  for (const number of bench.runs)
+    if (number <= doc.lines)
+      marks.push(Decoration.line({ class: 'cm-runs' }).range(doc.line(number).from));
+  if (bench.lit && bench.lit.line > 0 && bench.lit.line <= doc.lines)
+    marks.push(Decoration.line({ class: 'cm-lit' }).range(doc.line(bench.lit.line).from));
   view.dispatch({ effects: drawn.of(Decoration.set(marks, true)) });
 }
 

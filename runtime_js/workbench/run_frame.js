@@ -27,7 +27,8 @@ export async function runBundle({ files, kernels, plan }) {
   $('run-note').textContent = '';
   clearInterval(looking);
   looking = setInterval(look, LOOK_EVERY);
-  return whenOpen();
+  await until(() => running()?.isReady || problem());
+  if (!running()?.isReady) throw new Error(`${problem()}`.replaceAll(/\s+/g, ' '));
 }
 
 /** The last model gives its device back: browsers do not open many. */
@@ -41,6 +42,17 @@ async function closeLast() {
 /** The state of the page in the frame; undefined while it loads. */
 export const running = () => $('frame').contentWindow?.wgccPage;
 
+/** Trains there, for the steps of its target by default. @param {number} [steps] */
+export function trainSteps(steps) {
+  const { contentDocument } = $('frame');
+  const part = (/** @type {string} */ id) => contentDocument.getElementById(id);
+  const [target, unit] = [part('target'), part('target-unit')];
+  const before = [target.value, unit.value];
+  if (steps) [target.value, unit.value] = [String(steps), 'steps'];
+  part('start').click();
+  [target.value, unit.value] = before;
+}
+
 /** Presses Train there, as soon as there is data. */
 export async function trainAtOnce() {
   await until(() => running()?.isReady);
@@ -48,8 +60,6 @@ export async function trainAtOnce() {
   await until(() => !start.disabled, 10_000).catch(() => {});
   if (!start.disabled && !running().running) start.click();
 }
-
-const whenOpen = () => until(() => running()?.isReady || problem());
 
 /** What the page in the frame says is wrong. */
 const problem = () => {

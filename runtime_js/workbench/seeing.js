@@ -2,11 +2,14 @@
 
 import { $, h, put } from '../page/elements.js';
 import { ask } from './compiler.js';
+import { dispatchesOf, lineOf, linesOfKernels } from './dispatches.js';
 import { revealLine } from './editor.js';
+import { drawGraph, markGraph } from './graph_tab.js';
+import { drawInside } from './inside.js';
 import { drawMemory } from './memory.js';
 import { bench, say } from './state.js';
 
-const TABS = ['Run', 'Kernels', 'Stages', 'Memory', 'Dispatches', 'Files'];
+const TABS = ['Run', 'Inside', 'Kernels', 'Stages', 'Memory', 'Graph', 'Dispatches', 'Files'];
 const text = new TextDecoder();
 
 /** Texts of stages by name, of the last build. @type {Map<string, string>} */
@@ -27,6 +30,7 @@ export function openTabs() {
     drawTab();
   });
   bench.when('line', markLines);
+  bench.when('lit', markLit);
   showTab(TABS.includes(bench.tab) ? bench.tab : 'Run');
 }
 
@@ -43,39 +47,19 @@ export function showTab(name) {
 
 function drawTab() {
   if (bench.tab === 'Run') return;
-  if (!bench.built) return put('shown', h('p', 'Compile the model first: press Train.'));
+  if (!bench.built && bench.tab !== 'Inside')
+    return put('shown', h('p', 'Compile the model first: press Train.'));
   const drawing = {
+    Inside: drawInside,
     Kernels: drawKernels,
     Stages: drawStages,
     Memory: () => put('shown', drawMemory(bench.built?.plan)),
+    Graph: () => drawGraph(point),
     Dispatches: drawDispatches,
     Files: drawFiles,
   }[bench.tab];
   drawing?.();
   markLines();
-}
-
-/** The dispatches of all entries. @param {any} plan @returns {any[]} */
-const dispatchesOf = plan =>
-  Object.entries(plan.entries).flatMap(([entry, { dispatches }]) =>
-    dispatches.map((/** @type {any} */ dispatch) => ({ ...dispatch, entry })),
-  );
-
-/** The line of the model that a place names; 0 for another file. @param {string | undefined} at */
-const lineOf = at => {
-  const [file, line] = (at ?? '').split(':');
-  return file === bench.main ? Number(line) : 0;
-};
-
-/** @param {any} plan @returns {Map<string, number[]>} lines of the model by kernel */
-function linesOfKernels(plan) {
-  const lines = new Map();
-  for (const { kernel, at } of dispatchesOf(plan)) {
-    const { name } = plan.kernels[kernel];
-    const known = lines.get(name) ?? [];
-    if (!known.includes(lineOf(at))) lines.set(name, [...known, lineOf(at)]);
-  }
-  return lines;
 }
 
 function drawKernels() {
@@ -143,6 +127,22 @@ function point(line) {
 function markLines() {
   for (const element of $('shown').querySelectorAll('[data-line]'))
     element.classList.toggle('lit', bench.line > 0 && element.dataset.line === String(bench.line));
+}
+
+/** The dispatch of a step that is shown, where it can be seen. */
+function markLit() {
+  const { lit } = bench;
+  markGraph();
+  if (lit && bench.tab === 'Kernels' && bench.kernel !== lit.kernel) {
+    bench.kernel = lit.kernel;
+    drawTab();
+  }
+  $('kernel-text')?.classList.toggle('running', Boolean(lit) && lit?.kernel === bench.kernel);
+  for (const row of $('shown').querySelectorAll('[data-dispatch]')) {
+    const isLit = lit && row.dataset.dispatch === `${lit.entry} ${lit.number}`;
+    row.classList.toggle('running', Boolean(isLit));
+    if (isLit) row.scrollIntoView({ block: 'nearest' });
+  }
 }
 
 async function drawStages() {
@@ -214,7 +214,7 @@ function drawDispatches() {
 }
 
 /** @param {any} plan @param {any} dispatch */
-function dispatchRow(plan, { entry, kernel, at, grid, flops, bindings }) {
+function dispatchRow(plan, { entry, number, kernel, at, grid, flops, bindings }) {
   const bytes = bindings.reduce(
     (/** @type {number} */ sum, /** @type {any} */ { size }) => sum + size,
     0,
@@ -234,6 +234,7 @@ function dispatchRow(plan, { entry, kernel, at, grid, flops, bindings }) {
     {
       className: 'linked',
       'data-line': String(lineOf(at)),
+      'data-dispatch': `${entry} ${number}`,
       onclick: () => {
         bench.kernel = name;
         point(lineOf(at));

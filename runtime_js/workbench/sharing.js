@@ -24,7 +24,10 @@ async function bytesThrough(stream, through) {
   return new Uint8Array(await new Blob(parts).arrayBuffer());
 }
 
-const content = () => ({ files: bench.files, main: bench.main, tab: bench.tab });
+const content = () => {
+  const { files, main, tab, capture, sizes } = bench;
+  return { files, main, tab, capture, sizes };
+};
 
 /** The part of the address after `#`. */
 export async function addressOf() {
@@ -63,7 +66,24 @@ function checked(value) {
     files: Object.fromEntries(files),
     main: String(value.main),
     tab: String(value.tab ?? 'Run'),
+    capture: globsOf(value.capture),
+    sizes: sizesOf(value.sizes),
   };
+}
+
+/** @param {unknown} value @returns {string[]} */
+const globsOf = value =>
+  Array.isArray(value) ? value.filter(glob => /^[\w.*?[\]:/-]{1,80}$/.test(glob)).slice(0, 50) : [];
+
+/** @param {any} value @returns {Record<string, number>} */
+function sizesOf(value) {
+  const isSize = (/** @type {[string, any]} */ [name, size]) =>
+    /^[A-Za-z_]\w{0,60}$/.test(name) && Number.isSafeInteger(size) && size > 0 && size < 2 ** 31;
+  return Object.fromEntries(
+    Object.entries(value ?? {})
+      .slice(0, 100)
+      .filter(isSize),
+  );
 }
 
 /** @param {string} name */

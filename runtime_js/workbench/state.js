@@ -7,7 +7,7 @@
  *   message: string, advice: string[], fixes: {title: string, edits: Edit[]}[]}} Problem
  * @typedef {{at: number, text: string}} Hint
  * @typedef {{files: Record<string, Uint8Array>, kernels: Record<string, string>, plan: any}} Built
- * @typedef {'checked' | 'built' | 'tab' | 'files' | 'line'} Happening
+ * @typedef {'checked' | 'built' | 'opened' | 'tab' | 'files' | 'line' | 'lit' | 'recorded'} Happening
  */
 
 export const bench = {
@@ -27,6 +27,14 @@ export const bench = {
   line: 0,
   /** Which kernel is shown. */
   kernel: '',
+  /** Numbers in place of those of dims, by name. @type {Record<string, number>} */
+  sizes: {},
+  /** Globs of the values that are captured. @type {string[]} */
+  capture: [],
+  /** The lines that a training runs, and the dispatch of a single step that is shown. @type {number[]} */
+  runs: [],
+  /** @type {import('./dispatches.js').Place | null} */
+  lit: null,
   /** @type {Partial<Record<Happening, (() => void)[]>>} */
   listeners: {},
 
@@ -51,3 +59,12 @@ export function say(words) {
   const status = document.getElementById('status');
   if (status) status.textContent = words;
 }
+
+/** A handler whose errors are said. @param {() => any} job */
+export const guarded = job => async () => {
+  try {
+    await job();
+  } catch (error) {
+    say(/** @type {Error} */ (error).message);
+  }
+};

@@ -17,8 +17,8 @@ from loop_graphs import CASES, draw_inputs, loop_graph
 from read_ir import program_of, read_graphs
 from test_repeat_kernels import compiled
 from web_stacks import run_job, verify
+from wgcc.bundle.drawing import plan_drawing
 from wgcc.bundle.folder import write_files
-from wgcc.cli.commands.show.drawing import plan_drawing
 from wgcc.cli.commands.show.kernel_facts import kernel_facts
 from wgcc.cli.commands.show.overview import fused_text, overview
 from wgcc.cli.commands.show.subject import Subject

@@ -1,6 +1,8 @@
-// The workbench in Chromium: node workbench.mjs SITE. With WebGPU: a mistake, its fix, training, a
-// kernel and its line, an address, no network. Without WebGPU, in a fresh profile: the address.
-import { answer, FLAGS, launch, openPage, serve } from './browser.mjs';
+// The workbench in Chromium: node workbench.mjs SITE. A mistake, its fix, training by WebGPU and by the
+// twin, captures, a kernel and its line, an address in a fresh profile, no network. The compiler is
+// started once, and once more from what the page kept.
+import { readFile } from 'node:fs/promises';
+import { answer, launch, openPage, serve } from './browser.mjs';
 
 const LONG = { timeout: 240_000 };
 const server = await serve({ '/': process.argv[2] });
@@ -22,8 +24,8 @@ const lossesOf = page =>
   });
 
 /** Trains until the loss was reported often enough. */
-async function train(page) {
-  await page.click('#train');
+async function train(page, button = '#train') {
+  await page.click(button);
   await page.waitForFunction(() => document.body.dataset.state === 'compiling', null, LONG);
   await page.waitForFunction(
     () => ['training', 'error'].includes(document.body.dataset.state),
@@ -42,7 +44,10 @@ async function train(page) {
   const kind = await page.evaluate(
     () => document.getElementById('frame').contentWindow.wgccPage.model.adapter.kind,
   );
-  return { state: await state(page), losses: await lossesOf(page), status, kind };
+  const hidden = await page.evaluate(
+    () => document.getElementById('frame').contentWindow.wgccPage.model.plan?.tensors['l1.b'].shape,
+  );
+  return { state: await state(page), losses: await lossesOf(page), status, kind, hidden };
 }
 
 async function mistakeAndFix(page) {
@@ -59,6 +64,59 @@ async function mistakeAndFix(page) {
   seen.fixed = await page.textContent('.cm-content');
 }
 
+/** Values inside, drawn while the model trains. */
+async function lookInside(page) {
+  await page.click('#tabs button:text-is("Inside")');
+  await page.fill('#globs', 'l1, d.l1.*');
+  seen.webgpu = await train(page, '#capture');
+  await page.waitForFunction(() => document.querySelectorAll('.value').length > 2, null, LONG);
+  seen.names = await page.locator('#names button').allTextContents();
+  seen.inside = await page.evaluate(() =>
+    [...document.querySelectorAll('.value')].map(card => ({
+      name: card.dataset.name,
+      facts: card.querySelector('.facts').textContent,
+      columns: card.querySelector('.histograms').width,
+      maps: card.querySelectorAll('.maps canvas').length,
+    })),
+  );
+}
+
+const stepsOf = page =>
+  page.evaluate(() => document.getElementById('frame').contentWindow.wgccPage.step);
+
+/** In the page: kernels and lines that were lit, however short. */
+function watchLights() {
+  globalThis.lit = [];
+  new MutationObserver(() => {
+    const row = document.querySelector('tr.running');
+    const line = document.querySelector('.cm-lit');
+    if (row && line) globalThis.lit.push(`${row.textContent} ${line.textContent}`);
+  }).observe(document.body, { subtree: true, attributes: true, childList: true });
+}
+
+async function pauseStepUndo(page) {
+  await page.click('#pause');
+  await page.waitForFunction(() => document.body.dataset.state === 'ready', null, LONG);
+  const paused = await stepsOf(page);
+  await page.click('#tabs button:text-is("Dispatches")');
+  await page.evaluate(watchLights);
+  await page.click('#step');
+  await page.waitForFunction(
+    () => document.getElementById('status').textContent.startsWith('Made step'),
+    null,
+    LONG,
+  );
+  const lit = await page.evaluate(() => globalThis.lit);
+  const stepped = await stepsOf(page);
+  await page.click('#undo');
+  await page.waitForFunction(
+    before => document.getElementById('frame').contentWindow.wgccPage.step === before,
+    paused,
+    LONG,
+  );
+  seen.stepping = { paused, stepped, lit };
+}
+
 async function kernelAndBack(page) {
   await page.click('#tabs button:text-is("Dispatches")');
   await page.click('#shown tr.linked:has-text("adam_update")');
@@ -73,15 +131,35 @@ async function kernelAndBack(page) {
 
 async function tabs(page) {
   seen.tabs = {};
-  for (const name of ['Stages', 'Memory', 'Files']) {
+  for (const name of ['Stages', 'Memory', 'Graph', 'Files']) {
     await page.click(`#tabs button:text-is("${name}")`);
     await page.waitForFunction(
       kind => document.querySelector(kind),
-      { Stages: '#shown .added', Memory: '#shown svg rect', Files: '#shown td' }[name],
+      {
+        Stages: '#shown .added',
+        Memory: '#shown svg rect',
+        Graph: '#shown .pane .box.result',
+        Files: '#shown td',
+      }[name],
     );
     seen.tabs[name] = (await page.textContent('#shown')).length;
   }
   await page.click('#tabs button:text-is("Run")');
+}
+
+/** A bundle's zip is opened again: its program is the one that was compiled. */
+async function takeAwayAndOpen(page) {
+  const [download] = await Promise.all([
+    page.waitForEvent('download', LONG),
+    page.selectOption('#take', 'zip'),
+  ]);
+  await page.setInputFiles('#open', {
+    name: 'SinMLP.zip',
+    mimeType: 'application/zip',
+    buffer: await readFile(await download.path()),
+  });
+  await page.waitForFunction(() => globalThis.wgccChecked?.problems === 0, null, LONG);
+  return page.evaluate(() => JSON.parse(localStorage['wgcc-workbench']).files);
 }
 
 /** Nothing of an address or a page's text may run. */
@@ -96,10 +174,11 @@ async function inlineScript(page) {
 
 async function withoutNetwork(page) {
   await page.waitForFunction(() => navigator.serviceWorker.controller, null, LONG);
+  await page.waitForFunction(() => globalThis.wgccKept, null, LONG);
   await page.context().setOffline(true);
   await page.reload();
   await checked(page, 0);
-  return state(page);
+  return { state: await state(page), ...(await page.evaluate(() => globalThis.wgccStarted)) };
 }
 
 const browser = await launch();
@@ -110,27 +189,29 @@ seen.heap = await page.evaluate(() => globalThis.wgccChecked.heap);
 await mistakeAndFix(page);
 // A software adapter is used only if it is asked for.
 await page.selectOption('#device', 'webgpu');
-seen.webgpu = await train(page);
-// While the last model trains: the next one takes its place.
-seen.again = await train(page);
+await lookInside(page);
+await pauseStepUndo(page);
+// The next model takes the place of the last.
+await page.selectOption('#device', 'wasm');
+await page.click('#sizes summary');
+await page.fill('#size-fields label:has-text("H") input', '48');
+await page.keyboard.press('Tab');
+seen.twin = await train(page);
 await kernelAndBack(page);
 await tabs(page);
 await page.click('#share');
 await page.waitForFunction(() => location.hash.length > 100);
-const address = page.url();
-seen.problems = [...problems];
+const kept = () => localStorage['wgcc-workbench'];
+seen.kept = await page.evaluate(kept);
+const fresh = await open(browser, `${page.url().replace(/\/#/, '/?embed#')}`);
+await fresh.page.waitForFunction(kept);
+seen.shared = await fresh.page.evaluate(kept);
+await fresh.page.close();
+seen.opened = await takeAwayAndOpen(page);
+seen.problems = [...problems, ...fresh.problems];
 seen.inline = await inlineScript(page);
 seen.offline = await withoutNetwork(page);
 await browser.close();
-
-const plain = await launch({ args: FLAGS.filter(flag => !flag.includes('webgpu')) });
-const fresh = await open(plain, `${address.replace(/\/#/, '/?embed#')}`);
-await checked(fresh.page, 0);
-seen.shared = await fresh.page.textContent('.cm-content');
-seen.twin = await train(fresh.page);
-// Chromium itself says so where there is no GPU.
-seen.freshProblems = fresh.problems.filter(text => !text.includes('No available adapters'));
-await plain.close();
 const own = ['', new URL(server.url).host];
 seen.hosts = [...new Set(seen.hosts)].filter(host => !own.includes(host));
 server.close();

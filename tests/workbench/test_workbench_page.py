@@ -1,4 +1,4 @@
-"""The workbench in Chromium, with WebGPU and without, from one site."""
+"""The workbench in Chromium, by WebGPU and as WebAssembly, from one site and one visit."""
 
 from __future__ import annotations
 
@@ -40,12 +40,39 @@ def test_a_mistake_has_its_caret_and_is_fixed_by_a_click(seen: Any) -> None:
     assert "tahn" not in seen["fixed"] and "f32[N, H]" in seen["fixed"]
 
 
-@pytest.mark.parametrize(("run", "kind"), [("webgpu", ""), ("again", ""), ("twin", "wasm")])
+@pytest.mark.parametrize(("run", "kind"), [("webgpu", ""), ("twin", "wasm")])
 def test_it_trains_to_a_falling_loss(seen: Any, run: str, kind: str) -> None:
     losses = seen[run]["losses"]
     assert seen[run]["state"] in ("training", "ready")
     assert (seen[run]["kind"] == "wasm") == (kind == "wasm")
     assert min(losses[-3:]) < losses[0] / 4
+
+
+def test_values_inside_are_drawn_while_it_trains(seen: Any) -> None:
+    assert any(name.startswith("l1 f32[256, 64]") for name in seen["names"])
+    cards = {card["name"]: card for card in seen["inside"]}
+    assert set(cards) == {"l1", "d.l1.w", "d.l1.b"}
+    assert all(card["columns"] >= 1 for card in cards.values())
+    assert cards["l1"]["maps"] == 1 and "none of 64 units is dead" in cards["l1"]["facts"]
+    # Gradients are statistics, which a kernel computed.
+    assert cards["d.l1.w"]["maps"] == 0 and "[1, 64]" in cards["d.l1.w"]["facts"]
+
+
+def test_a_step_lights_up_its_lines_and_is_undone(seen: Any) -> None:
+    stepping = seen["stepping"]
+    assert stepping["stepped"] == stepping["paused"] + 1
+    last = next(text for text in reversed(stepping["lit"]) if "adam_update" in text)
+    assert "minimize loss with opt" in last
+
+
+def test_sizes_are_chosen_without_an_edit_and_shared(seen: Any) -> None:
+    shared = json.loads(seen["shared"])
+    assert shared["sizes"] == {"H": 48} and "H = 64" in shared["files"]["model.wg"]
+    assert seen["twin"]["hidden"] == [48]
+
+
+def test_a_bundle_that_was_taken_away_opens_again(seen: Any) -> None:
+    assert seen["opened"] == json.loads(seen["kept"])["files"]
 
 
 def test_a_kernel_leads_to_its_line_and_back(seen: Any) -> None:
@@ -58,14 +85,19 @@ def test_tabs_show_what_was_compiled(seen: Any) -> None:
 
 
 def test_a_shared_address_fills_a_fresh_profile(seen: Any) -> None:
-    assert seen["shared"] == seen["fixed"]
+    assert json.loads(seen["shared"]) == json.loads(seen["kept"])
+    assert json.loads(seen["shared"])["capture"] == ["l1", "d.l1.*"]
 
 
 def test_it_works_without_a_network_and_contacts_no_host(seen: Any) -> None:
-    assert seen["offline"] == "ready"
+    assert seen["offline"]["state"] == "ready"
     assert seen["hosts"] == []
-    assert seen["problems"] == seen["freshProblems"] == []
+    assert seen["problems"] == []
     assert not seen["inline"], "the policy forbids inline scripts"
+
+
+def test_a_later_visit_starts_from_the_memory_that_the_page_kept(seen: Any) -> None:
+    assert seen["offline"]["isKept"]
 
 
 def test_an_address_can_only_fill_the_editor() -> None:

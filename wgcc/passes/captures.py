@@ -51,6 +51,25 @@ def add_captures(program: Program, patterns: Sequence[Wanted], strict: bool = Tr
     return replace(program, entries=entries, capture=tuple(patterns))
 
 
+def names_to_capture(graph: Graph) -> dict[str, tuple[str, int]]:
+    """Names that globs can match in an entry, with types, and lines of the source."""
+    own = dict(_names_of_values(graph))
+    stored = {v.name: v for v in (*graph.params, *graph.state) if SLASH not in v.name}
+    types = {name: str(own[name].type) for name in _source_names(own)}
+    types |= {name: str(value.type) for name, value in stored.items()}
+    for node in _attentions(graph):
+        shape = (*node.inputs[0].shape[:3], node.inputs[1].shape[2])
+        types[_weights_name(node)] = f"f32{list(shape)}"
+    lines = {
+        value.name: node.span.line
+        for level in _levels(graph)
+        for node in level.nodes
+        if node.span
+        for value in node.outputs
+    }
+    return {n: (text, lines.get(own[n].name, 0) if n in own else 0) for n, text in types.items()}
+
+
 def _check_entries(program: Program, patterns: Sequence[Wanted]) -> None:
     for pattern in patterns:
         if not pattern.glob:

@@ -42,7 +42,13 @@ _TIME = (2020, 1, 1, 0, 0, 0)
 
 
 def compiler_archive() -> bytes:
-    return pack(_compiler_files())
+    """The modules: a compiler whose memory was kept needs them only later."""
+    return pack((name, data) for name, data in _compiler_files() if name.endswith(".py"))
+
+
+def data_archive() -> bytes:
+    """The files that modules read: grammar, standard layers, templates, tables."""
+    return pack((name, data) for name, data in _compiler_files() if not name.endswith(".py"))
 
 
 def page_archive() -> bytes:

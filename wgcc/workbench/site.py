@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 
 from wgcc import __version__
 from wgcc.bundle.page import framed_files
 from wgcc.bundle.web_text import fill, script_template
 from wgcc.files import data_dir
-from wgcc.workbench.archive import compiler_archive, page_archive, trim_library
+from wgcc.workbench.archive import compiler_archive, data_archive, page_archive, trim_library
 from wgcc.workbench.npm_parts import bundle_script, npm_folder
 
 PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "pyodide-lock.json")
 LIBRARY = "python_stdlib.zip"
+_LESSON = re.compile(r"<!-- file (\S+\.wg) -->\n```\w+\n(.*?)```", re.DOTALL)
 
 
 def site_files() -> dict[str, bytes]:
@@ -23,15 +26,18 @@ def site_files() -> dict[str, bytes]:
     pyodide = modules / "pyodide"
     files = {
         "workbench.js": bundle_script(folder / "app.js", modules),
-        "compiler.js": bundle_script(folder / "compiler_worker.js", modules, "./pyodide/*"),
         "workbench.css": (folder / "workbench.css").read_bytes(),
         "compiler.zip": compiler_archive(),
+        "compiler_data.zip": data_archive(),
         "pages.zip": page_archive(),
         "examples.json": json.dumps(example_programs(), ensure_ascii=False).encode(),
         **{f"pyodide/{name}": (pyodide / name).read_bytes() for name in PYODIDE},
         f"pyodide/{LIBRARY}": trim_library((pyodide / LIBRARY).read_bytes()),
         **{name: text.encode() for name, text in framed_files().items()},
     }
+    worker = bundle_script(folder / "compiler_worker.js", modules, "./pyodide/*")
+    made_of = {n: d for n, d in files.items() if n.startswith(("compiler", "pyodide/"))}
+    files["compiler.js"] = worker.replace(b"__DIGEST__", _digest(made_of).encode())
     page = (folder / "index.html").read_text("utf-8").replace("__VERSION__", __version__)
     files["index.html"] = page.encode()
     return {**files, "offline.js": _offline(files)}
@@ -40,7 +46,7 @@ def site_files() -> dict[str, bytes]:
 def example_programs() -> list[dict[str, object]]:
     """Every program of the examples, with the programs beside it that it may import."""
     root = data_dir("examples")
-    return [
+    examples: list[dict[str, object]] = [
         {
             "name": path.relative_to(root).with_suffix("").as_posix().removesuffix("/model"),
             "main": path.name,
@@ -48,13 +54,26 @@ def example_programs() -> list[dict[str, object]]:
         }
         for path in sorted(root.rglob("*.wg"))
     ]
+    return [*examples, *_lessons((root / "README.md").read_text("utf-8"))]
+
+
+def _lessons(text: str) -> Iterator[dict[str, object]]:
+    """The programs of the lessons, in the order of the page."""
+    for match in _LESSON.finditer(text):
+        name = PurePosixPath(match[1])
+        title = f"lesson: {name.parent}"
+        yield {"name": title, "main": name.name, "files": {name.name: match[2]}}
 
 
 def _offline(files: Mapping[str, bytes]) -> bytes:
     """The service worker, with the names of all files and the digest of what they hold."""
+    names = json.dumps(["./", *sorted(files)], separators=(",", ":"))
+    script = script_template("bundle/offline.js")
+    return fill(script, DIGEST=_digest(files), LIST=names).encode()
+
+
+def _digest(files: Mapping[str, bytes]) -> str:
     digest = hashlib.sha256()
     for name in sorted(files):
         digest.update(name.encode() + hashlib.sha256(files[name]).digest())
-    names = json.dumps(["./", *sorted(files)], separators=(",", ":"))
-    script = script_template("bundle/offline.js")
-    return fill(script, DIGEST=digest.hexdigest()[:16], LIST=names).encode()
+    return digest.hexdigest()[:16]

@@ -6,19 +6,25 @@ so that imports work as on a disk; the file that is open is given as text.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from wgcc.bundle.drawing import drawing_record, plan_drawing
+from wgcc.bundle.model_places import model_places
 from wgcc.bundle.web_text import kernel_codes
-from wgcc.compiler import Compiled, compile_program, read_program
+from wgcc.compiler import Compiled, compile_program
 from wgcc.errors import Diagnostic, Help, Source, WgError, render_run
 from wgcc.ir.text import program_text
 from wgcc.language_service import completion, inlay_hints, rename, signatures
 from wgcc.language_service.analysis import Analysis, analyse
 from wgcc.language_service.hover import hover
+from wgcc.passes.captures import names_to_capture
 from wgcc.passes.pipeline import STAGES, run_passes
+from wgcc.syntax import ast
 from wgcc.syntax.layout import format_source
+from wgcc.workbench.capturing import read_capturing, trains
 from wgcc.workbench.units import Units
 
 Answer = Any
@@ -93,11 +99,12 @@ class Workbench:
         main: str,
         sizes: Mapping[str, float] | None = None,
         twin: bool = True,
+        capture: Iterable[str] = (),
     ) -> Answer:
         """The files of the bundle, or the diagnostics that prevent it."""
         self._write(files)
         try:
-            compiled = self._compile(self._folder / main, sizes or {}, twin)
+            compiled = self._compile(self._folder / main, sizes or {}, twin, list(capture))
         except WgError as error:
             return {"problem": render_run(error.diagnostics) or str(error)}
         if compiled.planned.plan["memory"]["peak"] > MOST_BYTES:
@@ -116,12 +123,35 @@ class Workbench:
         written = self._compiled.files(drawn=True)
         return {name: bytes(content) for name, content in written.items()}
 
-    def _compile(self, path: Path, sizes: Mapping[str, float], twin: bool) -> Compiled:
+    def _compile(
+        self, path: Path, sizes: Mapping[str, float], twin: bool, capture: Iterable[str]
+    ) -> Compiled:
         self._phase("checking")
-        source, self._traced, diagnostics = read_program(path, sizes=sizes)
+        source, self._traced, diagnostics = read_capturing(path, sizes, capture)
         self._phase("fusing and writing kernels")
         self._compiled = compile_program(source, self._traced, diagnostics, twin=twin)
         return self._compiled
+
+    def names(self) -> Answer:
+        """The values of the last program that was checked, which can be captured."""
+        analysis, _ = self._last_check()
+        names: dict[str, Answer] = {}
+        for program in list(analysis.programs.values())[-1:]:
+            # The entry that trains comes last, and its types are shown.
+            for graph in sorted(program.entries.values(), key=trains):
+                for name, (text, line) in names_to_capture(graph).items():
+                    # An optimizer's names for what it writes into parameters say nothing more.
+                    if not name.endswith(".new"):
+                        names[name] = {"name": name, "type": text, "line": line}
+        return list(names.values())
+
+    def graph(self, entry: str) -> Answer:
+        """The dispatches of an entry of the last build, as runtime_js/graph reads a page."""
+        if self._compiled is None:
+            raise WgError("nothing was built yet")
+        plan = self._compiled.planned.plan
+        drawing = plan_drawing(plan, entry, model_places(plan, entry))
+        return json.dumps({"entries": [drawing_record(entry, [("dispatches", drawing)])]})
 
     def stages(self) -> Answer:
         return list(STAGES)
@@ -162,7 +192,17 @@ def check_answer(analysis: Analysis) -> Answer:
                          "text": analysis.problem})  # fmt: skip
     hints = inlay_hints.inlay_hints(analysis, 0, len(analysis.source.text))
     shown = [{"at": units.of(hint.offset), "text": hint.text.strip()} for hint in hints]
-    return {"problems": problems, "hints": shown, "models": list(analysis.programs)}
+    models = list(analysis.programs)
+    return {"problems": problems, "hints": shown, "models": models, "dims": _dims(analysis)}
+
+
+def _dims(analysis: Analysis) -> Answer:
+    """Sizes that the program gives a number: a page can build it with others."""
+    declared = (item for item in analysis.tree.items if isinstance(item, ast.Dims))
+    sizes = ((dim.name.text, dim.value) for item in declared for dim in item.dims)
+    return [
+        {"name": name, "value": value.value} for name, value in sizes if isinstance(value, ast.Int)
+    ]
 
 
 def _problem(analysis: Analysis, units: Units, item: Diagnostic) -> Answer:
@@ -205,6 +245,8 @@ QUESTIONS: dict[str, Callable[..., Answer]] = {
     "format": Workbench.format,
     "build": Workbench.build,
     "bundle": Workbench.bundle,
+    "names": Workbench.names,
+    "graph": Workbench.graph,
     "stages": Workbench.stages,
     "stage": Workbench.stage,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -42,6 +43,18 @@ from wgcc.syntax import ast
 
 MOST_LAYERS = 4096
 MODEL_SETTINGS = ("seed", "precision", "vocab")
+# The sub-layer that is what a `replace` took the place of.
+KEPT = "replaced"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedLayer:
+    """A layer that another takes the place of, with the one whose place it took itself."""
+
+    layer: LayerType
+    frozen: bool
+    at: Span
+    earlier: ReplacedLayer | None = None
 
 
 def instantiate(
@@ -51,6 +64,7 @@ def instantiate(
     frozen: bool,
     at: Span,
     remat: bool = False,
+    replaced: ReplacedLayer | None = None,
 ) -> LayerValue:
     """A new instance at `path`; `at` is the place where it is created."""
     definition = layer.definition
@@ -65,7 +79,7 @@ def instantiate(
     try:
         with context.catch_deep_nesting(at), context.report.inside(at), context.within(scope, path):
             lint_sizes(context, definition)
-            _Members(context, created, frozen).build()
+            _Members(context, created, frozen, replaced).build()
     finally:
         context.building.pop()
     return created
@@ -131,10 +145,17 @@ def _option(context: Context, layer: LayerType, parameter: ast.ValueParam, at: S
 class _Members:
     """Builds the members of one layer into its scope."""
 
-    def __init__(self, context: Context, layer: LayerValue, frozen: bool) -> None:
+    def __init__(
+        self,
+        context: Context,
+        layer: LayerValue,
+        frozen: bool,
+        replaced: ReplacedLayer | None = None,
+    ) -> None:
         self.context = context
         self.layer = layer
         self.frozen = frozen
+        self.replaced = replaced
         self.places: dict[str, Span] = {}
         self.is_model = layer.definition.node.is_model
         self.is_root = layer.path == "" and self.is_model
@@ -157,7 +178,8 @@ class _Members:
         if isinstance(member, ast.Replace):
             for selector in member.selectors:
                 pattern = self._path(selector.value)
-                replacement = LayerReplacement(pattern, selector, member.constructor, scope)
+                depth = self.layer.path.count(".") + bool(self.layer.path)
+                replacement = LayerReplacement(pattern, selector, member.constructor, scope, depth)
                 if is_short(self.context, selector):
                     self.context.parts.replacements.append(replacement)
         elif isinstance(member, ast.Dims):
@@ -231,6 +253,7 @@ class _Members:
             problem.help(f"weights that stay as they are: `frozen param {member.name.text}: …`")
             raise Stop(problem.help("values that an entry changes: `state`"))
         path, span = self._path(member.name.text), member.name.span
+        self._refuse_kept(member.name)
         ref = ParamRef(
             path,
             dtype,
@@ -250,11 +273,19 @@ class _Members:
             return
         dtype, dims = type_of(context, member.type)
         path, span = self._path(member.name.text), member.name.span
+        self._refuse_kept(member.name)
         init = value_init(context, member.value, dtype, dims)
         ref = StateRef(path, dtype, dims, init, span, context.report.user_span(span))
         if member.name.text not in self.places:
             context.parts.states[path] = ref
         self._put(member.name, ref)
+
+    def _refuse_kept(self, name: ast.Identifier) -> None:
+        """Two tensors would have one path."""
+        names = self.layer.scope.names
+        if KEPT in self.places and name.text in names and name.text not in self.places:
+            text = f"`{name.text}` is also a tensor of the layer that `{KEPT}` keeps"
+            raise Stop(self.context.report.error("WG0204", text, name))
 
     def submodule(self, member: ast.Submodule) -> None:
         context, frozen = self.context, self.frozen or member.frozen
@@ -263,6 +294,8 @@ class _Members:
         path = self._path(member.name.text)
         if member.name.text in self.places:
             self._put(member.name, FAILED)
+        elif member.name.text == KEPT and member.list_size is None:
+            self._put(member.name, self._keep(member))
         elif member.list_size is None:
             self._put(member.name, self._one(member, path, frozen))
         else:
@@ -290,24 +323,40 @@ class _Members:
         layer = layer_type_of(context, constructor)
         cost = len(context.parts.replacements) // NAMES_PER_STEP
         context.budget.step(constructor, context.generic, cost)
-        for replacement in context.parts.replacements:
-            if fnmatchcase(path, replacement.pattern):
-                replacement.matched = True
-                return self._replacement(layer, replacement, path, member.remat)
-        return instantiate(context, layer, path, frozen, constructor.span, member.remat)
+        matches = [x for x in context.parts.replacements if fnmatchcase(path, x.pattern)]
+        replaced, at = None, constructor.span
+        for replacement in sorted(matches, key=lambda x: -x.depth):
+            replacement.matched = True
+            replaced = ReplacedLayer(layer, frozen, at, replaced)
+            # `frozen` is as the new layer declares it.
+            layer, frozen = self._replacement(layer, replacement), False
+            at = replacement.constructor.span
+        return instantiate(context, layer, path, frozen, at, member.remat, replaced)
 
-    def _replacement(
-        self, old: LayerType, replacement: LayerReplacement, path: str, remat: bool
-    ) -> AnyValue:
-        """Keeps sizes and options of the old layer; `frozen` is as the new layer declares it."""
+    def _replacement(self, old: LayerType, replacement: LayerReplacement) -> LayerType:
+        """Keeps sizes and options of the old layer."""
         context = self.context
         with context.within(replacement.scope, context.prefix):
             new = layer_type_of(context, replacement.constructor)
         names = [value.name.text for value in new.definition.node.values]
         kept = {key: given for key, given in old.arguments.items() if key in names}
         sizes = new.sizes if new.sizes is not None else old.sizes
-        layer = LayerType(new.definition, sizes, {**kept, **new.arguments})
-        return instantiate(context, layer, path, False, replacement.constructor.span, remat)
+        return LayerType(new.definition, sizes, {**kept, **new.arguments})
+
+    def _keep(self, member: ast.Submodule) -> LayerValue:
+        """The layer that this one replaces, whose tensors keep their paths and are members here."""
+        context, path, old = self.context, self.layer.path, self.replaced
+        if old is None:
+            constructor = member.constructor
+            old = ReplacedLayer(layer_type_of(context, constructor), False, constructor.span)
+        elif any(outer.node is old.layer.definition.node for outer in context.building):
+            text = f"`{path}` is replaced by `{old.layer.definition.name}` twice"
+            raise Stop(context.report.error("WG0219", text, old.at))
+        frozen = self.frozen or member.frozen or old.frozen
+        kept = instantiate(context, old.layer, path, frozen, old.at, member.remat, old.earlier)
+        tensors = {n: x for n, x in kept.scope.names.items() if isinstance(x, (ParamRef, StateRef))}
+        self.layer.scope.names.update(tensors)
+        return kept
 
     def function(self, member: ast.Function) -> None:
         definition = self.layer.definition

@@ -39,12 +39,17 @@ MOST_UNROLLED = 20_000
 
 @dataclass
 class LayerReplacement:
-    """`replace "glob" with …`: its constructor is evaluated in `scope`."""
+    """`replace "glob" with …`: its constructor is evaluated in `scope`.
+
+    `depth` is that of the layer that says so: what an inner one replaces, an outer one may replace
+    again.
+    """
 
     pattern: str
     selector: ast.String
     constructor: ast.Constructor
     scope: Scope
+    depth: int
     matched: bool = False
 
 

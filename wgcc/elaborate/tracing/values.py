@@ -303,7 +303,9 @@ def _walk_stored(value: AnyValue, path: str) -> Iterator[tuple[str, ParamRef | S
         yield path, value
     elif isinstance(value, LayerValue):
         for name, member in value.scope.names.items():
-            yield from _walk_stored(member, f"{path}.{name}" if path else name)
+            # The layer that this one replaced has the same path, and so have its members.
+            kept = isinstance(member, LayerValue) and member.path == value.path
+            yield from _walk_stored(member, path if kept else f"{path}.{name}" if path else name)
     elif isinstance(value, ListValue):
         for position, item in enumerate(value.items):
             yield from _walk_stored(item, f"{path}.{position}" if path else str(position))

@@ -254,7 +254,7 @@ def _stage_text(subject: Subject, stage: str, language: str | None) -> str:
 
 
 def _drawing(subject: Subject, stage: str, form: str) -> str:
-    from wgcc.cli.commands.show.drawing import draw, graph_drawing, plan_drawing
+    from wgcc.bundle.drawing import draw, graph_drawing, plan_drawing
 
     if form == "html" and stage in (*IR_STAGES, "fused"):
         from wgcc.cli.commands.show.graph_page import graph_page

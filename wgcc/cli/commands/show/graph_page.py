@@ -9,12 +9,11 @@ import json
 from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import PurePosixPath
-from typing import Any
 
+from wgcc.bundle.drawing import Drawing, drawing_record, graph_drawing, plan_drawing
 from wgcc.bundle.javascript import strip_css, strip_javascript
 from wgcc.bundle.model_places import model_places
 from wgcc.bundle.modules import join_modules
-from wgcc.cli.commands.show.drawing import Drawing, graph_drawing, plan_drawing
 from wgcc.cli.commands.show.kernel_facts import facts_comment, kernel_facts
 from wgcc.cli.commands.show.subject import Subject
 from wgcc.files import data_dir
@@ -37,7 +36,10 @@ def graph_page(subject: Subject, stage: str) -> str:
         "lines": subject.source_lines(),
         "stage": stage,
         "kernels": dict(_kernels(subject)),
-        "entries": [_entry(name, stages) for name in plan["entries"]],
+        "entries": [
+            drawing_record(name, [(stage, drawings[name]) for stage, drawings in stages])
+            for name in plan["entries"]
+        ],
     }
     folder = data_dir("runtime_js") / "graph"
     texts = {
@@ -85,24 +87,6 @@ def _stage_before(subject: Subject, stage: str, drawn: Sequence[str]) -> str:
 def _draw_kernels(subject: Subject) -> Drawings:
     plan = subject.plan
     return {name: plan_drawing(plan, name, model_places(plan, name)) for name in plan["entries"]}
-
-
-def _entry(name: str, stages: Sequence[tuple[str, Drawings]]) -> dict[str, Any]:
-    """Boxes that several stages have are written once."""
-    numbers: dict[tuple[str, ...], int] = {}
-    records = []
-    for stage, drawings in stages:
-        drawing = drawings[name]
-        boxes = [
-            numbers.setdefault(
-                (box.title, box.detail, box.kind, box.name, box.at, box.kernel, box.place),
-                len(numbers),
-            )
-            for box in drawing.boxes
-        ]
-        arrows = [number for arrow in drawing.arrows for number in arrow]
-        records.append({"name": stage, "boxes": boxes, "arrows": arrows})
-    return {"name": name, "boxes": list(numbers), "stages": records}
 
 
 def _kernels(subject: Subject) -> Iterator[tuple[str, str]]:

@@ -188,6 +188,26 @@ def plan_drawing(
     return Drawing(name, boxes, arrows)
 
 
+def drawing_record(name: str, stages: Sequence[tuple[str, Drawing]]) -> dict[str, Any]:
+    """The drawings of an entry as runtime_js/graph reads them.
+
+    Boxes that several stages have are written once.
+    """
+    numbers: dict[tuple[str, ...], int] = {}
+    records = []
+    for stage, drawing in stages:
+        boxes = [
+            numbers.setdefault(
+                (box.title, box.detail, box.kind, box.name, box.at, box.kernel, box.place),
+                len(numbers),
+            )
+            for box in drawing.boxes
+        ]
+        arrows = [number for arrow in drawing.arrows for number in arrow]
+        records.append({"name": stage, "boxes": boxes, "arrows": arrows})
+    return {"name": name, "boxes": list(numbers), "stages": records}
+
+
 def _lasts(plan: Mapping[str, Any], region: Region) -> bool:
     """Parameters, moments and counters are updated: a kernel that writes them also reads them."""
     return plan["buffers"][region["buffer"]]["role"] in ("params", "state", "counter")
