@@ -31,6 +31,7 @@ from wgcc.kernel.tree import (
     Binary,
     Call,
     Element,
+    Expr,
     If,
     Let,
     Literal,
@@ -177,7 +178,8 @@ class Body(Loops):
             self.f.code += inner.body
             return
         names = {f"condition{i}": held for i, held in enumerate(conditions.values())}
-        all_hold = reduce(lambda a, b: Binary("&&", a, b), map(Name, names))
+        terms: list[Expr] = [Name(name) for name in names]
+        all_hold = reduce(lambda a, b: Binary("&&", a, b), terms)
 
         def mostly() -> None:
             with self.assume(conditions):

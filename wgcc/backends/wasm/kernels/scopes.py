@@ -184,7 +184,7 @@ class Scopes:
 
     @contextmanager
     def apart(self) -> Iterator[list[float]]:
-        """What is written meanwhile costs nothing here: the list gets its cost."""
+        """The code that is written meanwhile costs nothing here: the list gets its cost."""
         cost, limit, spent = self.cost, self._limit, list[float]()
         self._limit = inf
         try:
