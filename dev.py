@@ -251,6 +251,23 @@ def need_test_tools() -> None:
         need_packages(*missing, why=why)
     need_node_packages()
     need_models()
+    need_tree_sitter()
+
+
+def need_tree_sitter() -> None:
+    """The generator of parsers for editors: of this system, of a newer Debian, or npm's."""
+    import tree_sitter_tool as tool
+
+    if tool.program():
+        return
+    if tool.is_packaged():
+        need_packages(tool.PACKAGE, why="the generator of parsers for editors")
+    elif site := tool.mirror():
+        say(f"taking {tool.PACKAGE} from Debian's {tool.RELEASE} into .cache/tree-sitter")
+        tool.take_from_newer_debian(site, run_hidden)
+    else:  # this package's script downloads the program
+        run_hidden(["npm", "install", "--prefix", str(tool.FOLDER), tool.PACKAGE])
+        shutil.copy(tool.FOLDER / "node_modules" / tool.PACKAGE / "tree-sitter", tool.FOLDER)
 
 
 def need_models() -> None:

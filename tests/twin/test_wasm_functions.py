@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from functools import cache
-from math import erf
+from math import erf, erfc
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +74,25 @@ def test_errors_in_units_of_the_last_place(
     unit = np.spacing(np.minimum(size, np.float32(3e38))).astype(np.float64)
     errors = np.abs(got[usual].astype(np.float64) - want[usual]) / unit
     assert errors.max() <= most, (x[usual][errors.argmax()], errors.max())
+
+
+def test_gelu_is_more_exact_than_its_formula() -> None:
+    """1 + erf x, rounded, would lose digits of negative x."""
+    x = samples()
+    x = x[np.abs(x) < 1e30]
+    got = run("wg_gelu({0})", [x], 4, len(x)).astype(np.float64)
+    wide = x.astype(np.float64)
+    want = 0.5 * wide * np.vectorize(erfc, otypes=[float])(-wide / np.sqrt(2))
+    unit = np.spacing(np.maximum(np.abs(want), 0.5).astype(np.float32)).astype(np.float64)
+    errors = np.abs(got - want) / unit
+    assert errors.max() <= 1.5, (x[errors.argmax()], errors.max())
+    special = np.float32([np.inf, np.nan, 0.0])
+    np.testing.assert_array_equal(run("wg_gelu({0})", [special], 4, 3), special)
+
+
+def test_exp_of_numbers_below_zero_has_the_bits_of_exp() -> None:
+    x = -np.abs(samples())
+    assert same_bits(run("wg_exp_below({0})", [x], 4, len(x)), run("exp({0})", [x], 4, len(x)))
 
 
 def test_powers_of_numbers_near_one() -> None:
@@ -151,4 +170,5 @@ def test_functions_stand_in_for_built_in_ones_or_for_ones_of_the_ops() -> None:
     """What is in `functions/` is used: by the ops' patterns, their functions, or in their place."""
     ops = {name for path in FOLDER.glob("*.wgsl") for name in parse_functions(path.read_text())}
     own = set(standard_functions()) - ops
-    assert own == {"exp", "log"}
+    called_by_those = {"wg_exp_below", "wg_exp_part"}
+    assert own == {"exp", "log"} | called_by_those

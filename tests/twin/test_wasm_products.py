@@ -177,5 +177,5 @@ def test_blocks_of_columns_fit_the_cache_and_feed_the_threads() -> None:
     assert blocks(512, 512, 512) == (256, 2)
     assert blocks(512, 65, 128) == (72, 1)
     assert blocks(512, 1000, 65536) == (8, 125)
-    assert blocks(8, 1024, 64) == (64, 16)
+    assert blocks(8, 1024, 64) == (128, 8)
     assert tiling_of(ProductTask(1, 1, 64, 64, sums=False)) is None

@@ -24,6 +24,7 @@ MENU: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("Language", "grammar/README.md"),
             ("Functions and layers", REFERENCE),
             ("Defaults and PyTorch's", "grammar/DEFAULTS.md"),
+            ("Programs of PyTorch, ported", "grammar/PORTS.md"),
             ("Diagnostics", "wgcc/DIAGNOSTICS.md"),
             ("Bundle format", "wgcc/BUNDLE.md"),
         ),

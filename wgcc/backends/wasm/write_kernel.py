@@ -7,7 +7,7 @@ is tried: what takes fewest instructions is kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -54,7 +54,23 @@ GRAIN = 16
 MIN_ROWS = 8
 # Loops with more statements are not run for several vectors at a time: registers are few.
 MAX_TOGETHER = 6
+# Rows of threads that one loop runs: as many sums as registers hold.
+MOST_ROWS_TOGETHER = 9
 ORIGIN = constant(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """The order of threads: lanes along rows of `columns`; none: threads run one by one.
+
+    `together`: so many rows are run in one loop.
+    """
+
+    columns: int | None = None
+    together: int = 0
+
+
+ONE_BY_ONE = Walk()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,21 +98,33 @@ def _fastest(work: DispatchWork, name: str, library: Library) -> Function:
     if over_panels is not None:
         return over_panels
     best, least = None, inf
-    tried: set[int | None] = set()
-    waiting: list[int | None] = [program.count]
-    while waiting or None not in tried:
+    tried: set[Walk] = set()
+    waiting = [Walk(program.count)]
+    while waiting or ONE_BY_ONE not in tried:
         # Threads one by one come last: mostly it is soon clear that they take longer.
-        columns = waiting.pop(0) if waiting else None
-        if columns in tried:
+        walk = waiting.pop(0) if waiting else ONE_BY_ONE
+        if walk in tried:
             continue
-        tried.add(columns)
-        body = _attempt(work, name, program, library, columns, least)
-        if columns is not None:
-            waiting += rows_of(program.count, body.divisors)
+        tried.add(walk)
+        body = _attempt(work, name, program, library, walk, least)
+        if walk.columns is not None and not walk.together:
+            waiting += _walks(program, rows_of(program.count, body.divisors))
         if body.scopes.cost < least:
             best, least = body.f, body.scopes.cost
     assert best is not None, f"{name} cannot be written"
     return best
+
+
+def _walks(program: Program, lengths: Sequence[int]) -> list[Walk]:
+    """Ways to go through all threads in rows of these lengths."""
+    walks = []
+    for columns in lengths:
+        rows = program.count // columns
+        group = max(n for n in range(1, MOST_ROWS_TOGETHER + 1) if rows % n == 0)
+        if group > 1 and _has_one_loop(program):
+            walks.append(Walk(columns, group))
+        walks.append(Walk(columns))
+    return walks
 
 
 def _attempt(
@@ -104,20 +132,20 @@ def _attempt(
     name: str,
     program: Program,
     library: Library,
-    columns: int | None,
+    walk: Walk,
     most: float,
 ) -> Body:
-    """Writes a kernel with threads as lanes, in rows of `columns`; without, threads run one by one.
+    """Writes a kernel with its threads in this order.
 
     The cost is infinite if it cannot be written or exceeds `most`.
     """
     env = _bindings(work, program)
     body = _new_body(work, name, program, library, env)
     threads = _Threads(body, len(work.bindings))
-    body.row = columns
+    body.row = walk.columns
     try:
         with body.scopes.limit(most):
-            threads.run(program, env, columns)
+            threads.run(program, env, walk)
     except TooCostly:
         body.scopes.cost = inf
     except Unvectorisable:
@@ -194,16 +222,20 @@ class _Threads:
     def __init__(self, body: Body, first: int) -> None:
         self._body, self._first = body, first
 
-    def run(self, program: Program, env: Env, columns: int | None) -> None:
+    def run(self, program: Program, env: Env, walk: Walk) -> None:
         def one(inner: Env) -> None:
             self._body.run(program.body, inner)
 
+        columns = walk.columns
         if columns is None:
             span = share(self._body, self._first, program.count, 1)
             self._body.count(program.variable, span, one, env)
             return
         rows = program.count // columns
         name = program.variable
+        if walk.together:
+            self._rows_together(program, env, columns, walk.together)
+            return
         if rows == 1:
             span = share(self._body, self._first, columns, GRAIN)
             if _walks_rows(program):
@@ -219,9 +251,33 @@ class _Threads:
         def row(inner: Env) -> None:
             start = inner["row"]
             assert isinstance(start, Held) and start.index is not None
-            self._along(name, part, one, inner, start.index * columns)
+            first = start.index * columns
+            self._body.unswitch(lambda own: self._along(name, part, one, own, first), inner)
 
         self._body.count("row", whole, row, env)
+
+    def _rows_together(self, program: Program, env: Env, columns: int, count: int) -> None:
+        """Runs the threads of `count` rows in one loop: what they all load is loaded once."""
+        body, name = self._body, program.variable
+        part = share(body, self._first, columns, GRAIN)
+
+        def group(inner: Env) -> None:
+            first = body.index_of(inner, "group") * (count * columns)
+
+            def element(own: Env) -> None:
+                start = first + body.index_of(own, name)
+                envs = [dict(own) for _ in range(count)]
+                for row, each in enumerate(envs):
+                    body.bind(each, name, start + row * columns)
+                body.run_together(program.body, envs)
+
+            body.along_lanes(name, part, element, inner, independent=True)
+
+        groups = program.count // (count * columns)
+        if groups == 1:
+            group({**env, "group": Held("u32", index=ORIGIN)})
+        else:
+            body.count("group", span_of(groups), group, env)
 
     def _in_blocks(self, program: Program, span: Span, env: Env) -> Span:
         """Runs four vectors at a time, as far as that goes; returns what is left over."""
@@ -257,6 +313,12 @@ class _Threads:
         self._body.along_lanes(name, span, element, env, independent=True)
 
 
+def _has_one_loop(program: Program) -> bool:
+    """Whether each thread has a single loop, without loops or branches in it."""
+    loops = [statement for statement in program.body if isinstance(statement, Loop)]
+    return len(loops) == 1 and not any(isinstance(s, Loop | If) for s in loops[0].body)
+
+
 def _walks_rows(program: Program) -> bool:
     """Whether each thread has a short loop, in which neighbours read neighbours.
 
@@ -265,7 +327,7 @@ def _walks_rows(program: Program) -> bool:
     loops = [statement for statement in program.body if isinstance(statement, Loop)]
     if program.count < GRAIN or len(loops) != 1 or len(loops[0].body) > MAX_TOGETHER:
         return False
-    return not any(isinstance(statement, Loop | If) for statement in loops[0].body)
+    return _has_one_loop(program)
 
 
 # WebAssembly's own min and max keep NaN; one element is computed where a GPU takes four.

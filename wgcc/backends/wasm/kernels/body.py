@@ -7,6 +7,7 @@ Bindings are addresses in memory. What lanes would have to do at different times
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 from wgcc.backends.wasm.encoding.instructions import I32
 from wgcc.backends.wasm.encoding.module import Function
@@ -27,8 +28,10 @@ from wgcc.ir.places import ceil_div
 from wgcc.kernel.parse import parse_expression
 from wgcc.kernel.tree import (
     Assign,
+    Binary,
     Call,
     Element,
+    Expr,
     If,
     Let,
     Literal,
@@ -37,6 +40,7 @@ from wgcc.kernel.tree import (
     Return,
     Run,
     Statement,
+    counting_head,
 )
 
 UNNAMED = ("f32", "i32", "u32", "bool", "x")
@@ -66,10 +70,32 @@ class Body(Loops):
         """Writes the statements for several environments, which share each loop."""
         for statement in statements:
             if isinstance(statement, Loop):
-                self.loop_together(statement, envs)
+                self._loop_together(statement, envs)
             else:
                 for env in envs:
                     self.run((statement,), env)
+
+    def _loop_together(self, statement: Loop, envs: Sequence[Env]) -> None:
+        """One loop for several environments, in all of which it has the same iterations."""
+        head = counting_head(statement)
+        if head is None:
+            raise Unvectorisable("a loop that is not counted")
+        name, *limits = head
+        first, *others = [[self.position(limit, env) for limit in limits] for env in envs]
+        start, stop, by = first
+        if any(other != first for other in others) or not by.is_constant:
+            raise Unvectorisable("loops of different length")
+        if self.positions.in_lanes(start) or self.positions.in_lanes(stop):
+            raise Unvectorisable("a loop of different length")
+
+        def block(inner: Env) -> None:
+            self.unswitch(bodies, inner)
+
+        def bodies(inner: Env) -> None:
+            for env in envs:
+                self.run(statement.body, {**env, name: inner[name]})
+
+        self.count(name, Span(start, stop, by.offset), block, {})
 
     def _let(self, statement: Let, env: Env) -> None:
         if not statement.mutable:
@@ -134,6 +160,36 @@ class Body(Loops):
             self.f.else_()
             self.f.code += bodies[1]
         self.f.end()
+
+    def unswitch(self, write: Callable[[Env], None], env: Env) -> None:
+        """Writes a loop twice if it tests conditions that are known before: once as if all hold.
+
+        Those are, for example, whether the window of a convolution is inside the image.
+        """
+        scopes = self.scopes
+        with (
+            self.watch_conditions() as conditions,
+            scopes.apart() as spent,
+            scopes.inside() as inner,
+        ):
+            write(dict(env))
+        if not conditions:
+            scopes.cost += spent[0]
+            self.f.code += inner.body
+            return
+        names = {f"condition{i}": held for i, held in enumerate(conditions.values())}
+        terms: list[Expr] = [Name(name) for name in names]
+        all_hold = reduce(lambda a, b: Binary("&&", a, b), terms)
+
+        def mostly() -> None:
+            with self.assume(conditions):
+                write(dict(env))
+
+        def rarely() -> None:
+            with scopes.apart():
+                write(dict(env))
+
+        self.when(self.value(all_hold, {**env, **names}), mostly, rarely)
 
     def _call(self, local: int, name: str) -> None:
         """Locals without a name of their own get that of the first variable they hold."""

@@ -6,7 +6,8 @@ What depends on outer loops only is computed there, once (`scopes`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from operator import itemgetter
 
@@ -70,6 +71,9 @@ class Expressions(ABC):
         self.divisors: set[int] = set()
         # By the name of the variable that stands for one.
         self.choices: dict[str, Choice] = {}
+        self._watched: int | None = None
+        self._conditions: dict[Hashable, Held] = {}
+        self._assumed: frozenset[Hashable] = frozenset()
         self._code = Code(function, library)
         self._functions = functions
         self._library = library
@@ -109,9 +113,16 @@ class Expressions(ABC):
         match expr:
             case Call("select", (Literal(0), then, condition)):
                 index = self._sum_of(then, env)
-                if index is None or self.positions.stride(index) in (0, None):
+                if index is None:
                     return None
                 held = self._hold(condition, env, "bool")
+                if held.number is not None:
+                    return self._of_index(index if held.number else constant(0))
+                if not self.positions.in_lanes(index):
+                    names: Env = {"then": self._of_index(index), "inside": held}
+                    return self._compute(_CHOICE, names, "u32")
+                if self.positions.stride(index) in (0, None):
+                    return None
                 depth = max(self.positions.depth(index), held.depth)
                 name = self.positions.name("choice", Counter(-1, depth, varies=True))
                 self.choices[name] = Choice(index, held)
@@ -141,16 +152,41 @@ class Expressions(ABC):
         depth = self.scopes.depth if changes else depth
         operands = {name: self._operand(thing, lanes) for name, thing in used.items()}
         key = ("value", expr, kind, tuple(sorted(operands.items(), key=itemgetter(0))))
+        if key in self._assumed:
+            return Held("bool", number=True)
 
         def emit() -> int:
+            self.scopes.spend(self._cost(expr), depth)
             local = self.f.local(kind, type_code(kind, lanes))
             self._code.expression(_with_type(expr, kind), operands, lanes)
             self.f.set(local)
             return local
 
-        self.scopes.spend(self._cost(expr), depth)
         local = emit() if changes else self.scopes.once(key, depth, emit)
-        return Held(kind, lanes, local, depth=depth)
+        held = Held(kind, lanes, local, depth=depth)
+        if kind == "bool" and lanes == 1 and self._watched is not None and depth <= self._watched:
+            self._conditions[key] = held
+        return held
+
+    @contextmanager
+    def watch_conditions(self) -> Iterator[dict[Hashable, Held]]:
+        """Within this, conditions of the current scope, which lanes inside share, are recorded."""
+        before = self._watched, self._conditions
+        self._watched, self._conditions = self.scopes.depth, {}
+        try:
+            yield self._conditions
+        finally:
+            self._watched, self._conditions = before
+
+    @contextmanager
+    def assume(self, conditions: Iterable[Hashable]) -> Iterator[None]:
+        """Within this, recorded conditions are known to hold."""
+        before = self._assumed
+        self._assumed = before | frozenset(conditions)
+        try:
+            yield
+        finally:
+            self._assumed = before
 
     def _cost(self, expr: Expr) -> float:
         match expr:

@@ -26,11 +26,22 @@ from wgcc.backends.wasm.kernels.scopes import (
     type_code,
 )
 from wgcc.backends.wasm.wgsl.evaluate import Constant, Local
-from wgcc.ir.index import Index, variable
-from wgcc.kernel.tree import If, Loop, Name, Statement, counting_head
+from wgcc.ir.index import Index, constant, variable
+from wgcc.kernel.tree import (
+    Binary,
+    If,
+    Loop,
+    Name,
+    Statement,
+    counting_head,
+    expressions_of,
+    parts_of,
+)
 
 # Loops with fewer iterations are not worth vectors.
 MIN_VECTOR = 4
+# Loops with at most so many iterations, such as those over the taps of a convolution, are unrolled.
+MOST_UNROLLED = 25
 # Rows so long that it is always worth it to save divisions by their length.
 LONG_ROW = 32
 WithEnv = Callable[[Env], None]
@@ -67,8 +78,18 @@ class Loops(MemoryAccess):
         span = Span(start, stop, by.offset)
         if self._lane_depth is None and by.offset == 1 and span.trips >= MIN_VECTOR:
             self._write_best(name, span, statement.body, env)
+        elif self._is_unrolled(name, span, statement.body):
+            for number in range(span.start.offset, span.stop.offset, by.offset):
+                inner = {**env, name: Held("u32", index=constant(number))}
+                self.run(statement.body, inner)
         else:
             self._one_by_one(name, span, statement.body, env)
+
+    def _is_unrolled(self, name: str, span: Span, body: Sequence[Statement]) -> bool:
+        """Whether iterations are few, and their divisions of the counter known before the loop."""
+        if span.is_open or span.trips > MOST_UNROLLED or _has_loop(body):
+            return False
+        return self._lane_depth is not None and any(_divides(s, name) for s in body)
 
     def _write_best(self, name: str, span: Span, body: Sequence[Statement], env: Env) -> None:
         """The loop as lanes, or loops inside it as lanes: whatever takes fewest instructions."""
@@ -110,25 +131,6 @@ class Loops(MemoryAccess):
             self.run(body, inner)
 
         self.count(name, span, block, env)
-
-    def loop_together(self, statement: Loop, envs: Sequence[Env]) -> None:
-        """One loop for several environments, in all of which it has the same iterations."""
-        head = counting_head(statement)
-        if head is None:
-            raise Unvectorisable("a loop that is not counted")
-        name, *limits = head
-        first, *others = [[self.position(limit, env) for limit in limits] for env in envs]
-        start, stop, by = first
-        if any(other != first for other in others) or not by.is_constant:
-            raise Unvectorisable("loops of different length")
-        if self.positions.in_lanes(start) or self.positions.in_lanes(stop):
-            raise Unvectorisable("a loop of different length")
-
-        def block(inner: Env) -> None:
-            for env in envs:
-                self.run(statement.body, {**env, name: inner[name]})
-
-        self.count(name, Span(start, stop, by.offset), block, {})
 
     def _while(self, statement: Loop, env: Env) -> None:
         """A loop that is not counted: its variables are as any others."""
@@ -373,6 +375,12 @@ class Loops(MemoryAccess):
 def rows_of(count: int, divisors: set[int]) -> list[int]:
     """The lengths of rows that a loop may run in, the longest first."""
     return sorted((d for d in divisors if count % d == 0 and LANES <= d < count), reverse=True)
+
+
+def _divides(statement: Statement, name: str) -> bool:
+    """Whether the statement divides the variable by something."""
+    parts = (part for expr in expressions_of(statement) for part in parts_of(expr))
+    return any(isinstance(p, Binary) and p.op in "/%" and p.left == Name(name) for p in parts)
 
 
 def _has_loop(body: Sequence[Statement]) -> bool:

@@ -21,7 +21,7 @@ from wgcc.backends.wasm.kernels.scopes import (
     Unvectorisable,
     type_code,
 )
-from wgcc.ir.index import Index
+from wgcc.ir.index import Index, constant
 from wgcc.kernel.tree import (
     Assign,
     Binary,
@@ -66,9 +66,9 @@ class MemoryAccess(Expressions):
         if stride is None:
             self.note(index)
         cost = NEAR if stride in (0, 1) else ANYWHERE if stride is None else APART
-        self.scopes.spend(cost, here)
 
         def emit() -> int:
+            self.scopes.spend(cost, here)
             local = self.f.local("x", type_code(storage.kind, lanes))
             if lanes == 1:
                 offset = self.positions.address(storage.local, index, unit=storage.unit)
@@ -99,6 +99,8 @@ class MemoryAccess(Expressions):
         """One load where all lanes are inside, or all outside; else lane by lane."""
         f, depth, condition = self.f, self.scopes.depth, choice.condition
         self.scopes.spend(2 * NEAR, depth)
+        if condition.lanes == 1:
+            return self._load_or_first(storage, index, choice)
         inside = self._code_of(lambda: self._load_vector(storage, choice.index))
         apart = self._code_of(lambda: self._gather(storage, self.resolve_choices(index), None))
         self._when(condition, "i32x4.all_true")
@@ -116,6 +118,31 @@ class MemoryAccess(Expressions):
         local = f.end().local("x", V128)
         f.set(local)
         return Held(storage.kind, LANES, local, depth=depth)
+
+    def _load_or_first(self, storage: Storage, index: Index, choice: Choice) -> Held:
+        """All lanes are inside, or all outside."""
+        chosen = {v: constant(0) for v in index.variables() if v.name in self.choices}
+        inside = self._code_of(lambda: self._load_vector(storage, choice.index))
+        outside = self._code_of(lambda: self._load_lanes(storage, index.substitute(chosen)))
+        self.push(choice.condition, 1)
+        self.f.if_(V128)
+        self.f.code += inside
+        self.f.else_()
+        self.f.code += outside
+        local = self.f.end().local("x", V128)
+        self.f.set(local)
+        return Held(storage.kind, LANES, local, depth=self.scopes.depth)
+
+    def _load_lanes(self, storage: Storage, index: Index) -> None:
+        """Pushes a vector, whether lanes are neighbours, apart or all at one place."""
+        stride = self.positions.stride(index)
+        if stride == 1:
+            self._load_vector(storage, index)
+        elif stride == 0 and storage.unit == WORD:
+            offset = self.positions.address(storage.local, index)
+            self.f.emit("v128.load32_splat", offset=offset)
+        else:
+            self._gather(storage, index, stride)
 
     def _code_of(self, load: Callable[[], None]) -> bytearray:
         """The code of a load that is made under a condition."""

@@ -183,6 +183,17 @@ class Scopes:
             self._limit = before
 
     @contextmanager
+    def apart(self) -> Iterator[list[float]]:
+        """The code that is written meanwhile costs nothing here: the list gets its cost."""
+        cost, limit, spent = self.cost, self._limit, list[float]()
+        self._limit = inf
+        try:
+            yield spent
+        finally:
+            spent.append(self.cost - cost)
+            self.cost, self._limit = cost, limit
+
+    @contextmanager
     def inside(self, times: float = 1.0, conditional: bool = False) -> Iterator[Scope]:
         """A new scope; whoever opens it appends its `body` to the surrounding code afterwards."""
         around = self.function.code

@@ -121,7 +121,7 @@ def _store(f: Function, sums: list[int]) -> None:
 # Words of scratch memory that a block of the right operand may take: it should stay in the cache.
 MOST_PACKED = 1 << 17
 # With fewer rows, threads share out columns: blocks of at least MIN_BLOCK, about SHARES of them.
-FEW_ROWS, MIN_BLOCK, SHARES = 64, 32, 16
+FEW_ROWS, MIN_BLOCK, SHARES = 64, 32, 8
 # Smaller products, or with fewer rows, columns or inner elements, are dot products one by one.
 MIN_ROWS, MIN_COLUMNS, MIN_DEPTH, MIN_WORK = 2, 2, 4, 1 << 10
 

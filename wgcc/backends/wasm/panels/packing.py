@@ -130,12 +130,15 @@ class RightPacking:
             self.columns(env)
 
     def columns(self, env: Env) -> None:
-        """Packs a block of the right operand with lanes along its columns."""
+        """Packs a block of the right operand with lanes along its columns.
 
-        def panel(inner: Env) -> None:
-            self._body.count("k", span_of(self._tiling.depth), self._row, inner)
+        A row of all panels is read at a time: rows are pages apart in large operands.
+        """
 
-        self._panels(panel, env)
+        def step(inner: Env) -> None:
+            self._panels(self._row, inner)
+
+        self._body.count("k", span_of(self._tiling.depth), step, env)
         self._last_columns(env, self._column)
 
     def pack_transposed(self, env: Env) -> None:

@@ -1,0 +1,1 @@
+[(members) (block) (optimizer) (group) (list) (arguments)] @fold

@@ -1,0 +1,2 @@
+[(members) (block) (optimizer) (group) (list) (tuple) (arguments) (parameters)] @indent.begin
+["}" "]" ")"] @indent.end @indent.branch

@@ -1,0 +1,10 @@
+"""Denoising diffusion and its sampler: trains ddpm.wg."""
+
+import numpy as np
+from made_data import ring
+
+import wgcc
+
+model = wgcc.compile("ddpm.wg")
+model.fit({"x": ring(4096, seed=1)}, epochs=40)
+result = np.linalg.norm(model.make()["points"], axis=1).mean()
