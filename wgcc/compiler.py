@@ -16,10 +16,9 @@ from wgcc import __version__
 from wgcc.elaborate import elaborate, trace_again
 from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.files import check_file_name, read_text
-from wgcc.ir.captures import Wanted
 from wgcc.ir.graph import Graph, Rows
 from wgcc.ir.places import optimizer_state
-from wgcc.ir.program import Program
+from wgcc.ir.program import Program, Wanted
 from wgcc.lazy_numpy import Array
 from wgcc.passes.captures import add_captures
 from wgcc.passes.mark_rows import TraceAgain, mark_rows

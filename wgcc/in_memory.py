@@ -24,7 +24,7 @@ from wgcc.compile_error import CompileError
 from wgcc.compiler import Compiled, compile_file
 from wgcc.errors import Diagnostics, Source, WgError, render_run
 from wgcc.files import read_bytes, read_text
-from wgcc.ir.captures import Wanted, patterns_of
+from wgcc.ir.program import Wanted, patterns_of
 from wgcc.live_settings import (
     is_setting,
     live_names,

@@ -1,16 +1,19 @@
-"""Converts callers' arrays to what a tensor holds in memory, and back to numpy arrays."""
+"""Converts callers' arrays to what a tensor holds in memory, and back to numpy arrays.
+
+Frames of pandas and polars are arrays here, too; neither is imported, a frame is known by its
+attributes. Errors name the column, and the row as numpy counts it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from wgcc_runtime.errors import WgccError
-from wgcc_runtime.frames import column_list, column_names, frame_array, is_frame, place_text
-from wgcc_runtime.plan import FLOATS, WORD, Range, Tensor
+from wgcc_runtime.errors import WgccError, did_you_mean
+from wgcc_runtime.plan import FLOATS, WORD, Entry, Range, Tensor
 
 Array = npt.NDArray[Any]
 
@@ -194,3 +197,92 @@ def _counted_from_one(array: Array, allowed: Range) -> str:
     kept = array if allowed.ignore is None else array[array != allowed.ignore]
     shifted = allowed.low == 0 < allowed.high and (kept.min(), kept.max()) == (1, allowed.high + 1)
     return "; they seem to count from 1, but wgcc counts from 0: subtract 1" if shifted else ""
+
+
+NUMBERS = "fiub"
+MOST_NAMES = 8
+READ = "encode it as numbers, or use `wgcc_runtime.read_data(frame, model)`, which does"
+
+
+def is_frame(value: Any) -> bool:
+    return all(hasattr(value, name) for name in ("columns", "dtypes", "shape", "__array__"))
+
+
+def column_names(value: Any) -> tuple[str, ...]:
+    """The names of a frame's columns, () for anything else."""
+    return tuple(map(str, value.columns)) if is_frame(value) else ()
+
+
+def frame_array(frame: Any, what: str) -> npt.NDArray[Any]:
+    """The numbers of a frame, one row for each of its rows."""
+    columns = [frame[name] for name in frame.columns]
+    arrays = [
+        column_array(column, f"{what}, column `{name}`")
+        for name, column in zip(frame.columns, columns, strict=True)
+    ]
+    return np.stack(arrays, axis=1) if arrays else np.zeros((len(frame), 0), np.float32)
+
+
+def column_array(column: Any, what: str) -> npt.NDArray[Any]:
+    """The numbers of one column; missing ones are NaN."""
+    array = np.asarray(column)
+    if array.dtype.kind in NUMBERS:
+        return array
+    if array.dtype != object:
+        raise WgccError("dtype", f"{what} holds {array.dtype.name}, not numbers: {READ}", what)
+    missing = np.array([is_missing(item) for item in array], bool)
+    for row in np.flatnonzero(~missing):
+        if not isinstance(array[row], (int, float, np.number, np.bool_)):
+            text = f"{what} holds {array[row]!r} in row {row}, not a number: {READ}"
+            raise WgccError("dtype", text, what)
+    return np.array([np.nan if gone else item for item, gone in zip(array, missing, strict=True)])
+
+
+def is_missing(item: Any) -> bool:
+    """None, NaN, or what pandas has for a missing value or time."""
+    is_nan = isinstance(item, float | np.floating) and np.isnan(item)
+    is_time = isinstance(item, np.datetime64 | np.timedelta64) and np.isnat(item)
+    return item is None or bool(is_nan or is_time) or type(item).__name__ in ("NAType", "NaTType")
+
+
+def place_text(index: Sequence[int], columns: Sequence[str]) -> str:
+    """The place of a number: `[3, 1]`, or the row and column of a frame."""
+    if len(index) == 2 and index[1] < len(columns):
+        return f"row {index[0]} of column `{columns[index[1]]}`"
+    return str(list(index))
+
+
+def column_list(columns: Sequence[str]) -> str:
+    """The columns of a frame, for a message about a shape."""
+    if not columns:
+        return ""
+    more = ", …" if len(columns) > MOST_NAMES else ""
+    return f" (columns {', '.join(columns[:MOST_NAMES])}{more})"
+
+
+Batch = dict[str, Array]
+
+
+def check_batch(batch: Any, entry: Entry) -> Batch:
+    """One call's arguments as words, after checks of names, shapes, types and ranges."""
+    if not isinstance(batch, Mapping):
+        kind = type(batch).__name__
+        raise WgccError("data", f"{entry.name}: a batch is a dict of arrays, not {kind}")
+    check_names(batch, entry)
+    free = entry.rows.inputs if entry.rows is not None and entry.rows.outputs else ()
+    return {
+        name: to_words(
+            batch[name], tensor, f"{entry.name}: `{name}`", entry.ranges.get(name), name in free
+        )
+        for name, tensor in entry.inputs.items()
+    }
+
+
+def check_names(batch: Mapping[str, Any], entry: Entry) -> None:
+    for name in batch:
+        if name not in entry.inputs:
+            near = did_you_mean(str(name), entry.inputs)
+            raise WgccError("name", f"`{entry.name}` has no input `{name}`{near}", str(name))
+    for name, tensor in entry.inputs.items():
+        if name not in batch:
+            raise WgccError("name", f"`{entry.name}` needs the input `{name}`: {tensor}", name)

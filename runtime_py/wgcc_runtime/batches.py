@@ -12,13 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from wgcc_runtime.arrays import Array, as_array, convert_input, to_words
+from wgcc_runtime.arrays import (
+    Array,
+    Batch,
+    as_array,
+    check_batch,
+    check_names,
+    column_list,
+    column_names,
+    convert_input,
+)
 from wgcc_runtime.drawn import random_words
-from wgcc_runtime.errors import WgccError, did_you_mean
-from wgcc_runtime.frames import column_list, column_names
+from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan import Entry
 
-Batch = dict[str, Array]
 # The rows after the last full batch are left out, or repeated until they are a batch.
 DROP, FILL = "drop", "fill"
 # Arrays up to this size are checked and converted once, larger ones row by row.
@@ -122,31 +129,6 @@ def fill_rows(batch: Mapping[str, Any], entry: Entry, count: int) -> dict[str, A
         name: as_array(value, f"{entry.name}: `{name}`")[rows] if name in names else value
         for name, value in batch.items()
     }
-
-
-def check_batch(batch: Any, entry: Entry) -> Batch:
-    """One call's arguments as words, after checks of names, shapes, types and ranges."""
-    if not isinstance(batch, Mapping):
-        kind = type(batch).__name__
-        raise WgccError("data", f"{entry.name}: a batch is a dict of arrays, not {kind}")
-    check_names(batch, entry)
-    free = entry.rows.inputs if entry.rows is not None and entry.rows.outputs else ()
-    return {
-        name: to_words(
-            batch[name], tensor, f"{entry.name}: `{name}`", entry.ranges.get(name), name in free
-        )
-        for name, tensor in entry.inputs.items()
-    }
-
-
-def check_names(batch: Mapping[str, Any], entry: Entry) -> None:
-    for name in batch:
-        if name not in entry.inputs:
-            near = did_you_mean(str(name), entry.inputs)
-            raise WgccError("name", f"`{entry.name}` has no input `{name}`{near}", str(name))
-    for name, tensor in entry.inputs.items():
-        if name not in batch:
-            raise WgccError("name", f"`{entry.name}` needs the input `{name}`: {tensor}", name)
 
 
 def check_rows(

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from wgcc_runtime.arrays import INTEGER_RANGES
-from wgcc_runtime.batches import Batch, check_batch
+from wgcc_runtime.arrays import INTEGER_RANGES, Batch, check_batch
 from wgcc_runtime.drawn import drawn_input
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.model import Model

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan import Kernel, Twin
-from wgcc_runtime.tables import table
+from wgcc_runtime.strict_json import table
 
 MAX_KERNEL_BYTES = 1 << 20
 MAX_TWIN_BYTES = 16 << 20

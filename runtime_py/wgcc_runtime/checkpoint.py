@@ -11,7 +11,7 @@ import os
 import shlex
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, MutableMapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,29 +19,11 @@ from wgcc_runtime.arrays import Array
 from wgcc_runtime.data.preparation import KEY as PREPARATION
 from wgcc_runtime.data.preparation import Preparation
 from wgcc_runtime.errors import WgccError
+from wgcc_runtime.flight import Progress
 from wgcc_runtime.plan import Plan
 from wgcc_runtime.replace_file import previous
 from wgcc_runtime.values import Words, is_optimizer_state, without_moments, words_of
 from wgcc_runtime.weights import OUTER, Facts, load_weights, save_weights, with_averages
-
-
-@dataclass(slots=True)
-class Progress:
-    """The progress of training: calls per training entry, batches taken, the shuffle's seed."""
-
-    steps: dict[str, int] = field(default_factory=dict)
-    position: int = 0
-    seed: int = 0
-
-    def step(self, entry: str) -> int:
-        return self.steps.get(entry, 0)
-
-    def add(self, entry: str, steps: int, from_data: bool) -> None:
-        self.steps[entry] = self.step(entry) + steps
-        self.position += steps if from_data else 0
-
-    def copy(self) -> Progress:
-        return Progress(dict(self.steps), self.position, self.seed)
 
 
 @dataclass(frozen=True, slots=True)

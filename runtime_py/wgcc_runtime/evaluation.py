@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from wgcc_runtime.arrays import as_array
-from wgcc_runtime.batches import check_names
+from wgcc_runtime.arrays import as_array, check_names
 from wgcc_runtime.data.preparation import Data
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.rows import row_count

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from wgcc_runtime.arrays import Array, as_array
+from wgcc_runtime.arrays import Array, as_array, is_frame
 from wgcc_runtime.batches import FILL, Length
 from wgcc_runtime.data.form import ModelForm, form_of
 from wgcc_runtime.data.pairs import Pair, read_pair
 from wgcc_runtime.data.preparation import Data
 from wgcc_runtime.drawn import random_words
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.frames import is_frame
 from wgcc_runtime.plan import Entry, Plan
 
 

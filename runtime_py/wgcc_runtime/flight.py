@@ -8,13 +8,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from wgcc_runtime.arrays import Array, as_array
-from wgcc_runtime.batches import check_batch
-from wgcc_runtime.checkpoint import Progress
+from wgcc_runtime.arrays import Array, as_array, check_batch
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.gradients import Gradients, with_names
 from wgcc_runtime.interrupts import Exclusive
@@ -302,3 +301,22 @@ class StepsInHalves(ABC):
         """Undoes the last `apply`, if nothing has changed the model since then."""
         with self._use():
             self._halves.undo(self._progress)
+
+
+@dataclass(slots=True)
+class Progress:
+    """The progress of training: calls per training entry, batches taken, the shuffle's seed."""
+
+    steps: dict[str, int] = field(default_factory=dict)
+    position: int = 0
+    seed: int = 0
+
+    def step(self, entry: str) -> int:
+        return self.steps.get(entry, 0)
+
+    def add(self, entry: str, steps: int, from_data: bool) -> None:
+        self.steps[entry] = self.step(entry) + steps
+        self.position += steps if from_data else 0
+
+    def copy(self) -> Progress:
+        return Progress(dict(self.steps), self.position, self.seed)

@@ -18,7 +18,7 @@ from typing import Any
 import wgcc_runtime
 from wgcc_runtime.arrays import from_words
 from wgcc_runtime.bundle_files import open_bundle
-from wgcc_runtime.checkpoint import Progress, save_checkpoint
+from wgcc_runtime.checkpoint import save_checkpoint
 from wgcc_runtime.distributed import federated
 from wgcc_runtime.distributed.federated import Arrays, Round
 from wgcc_runtime.distributed.identity import bundle_digest
@@ -26,6 +26,7 @@ from wgcc_runtime.drawn import checked_seed
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.evaluation import ENTRY
 from wgcc_runtime.fit import check_places, check_training
+from wgcc_runtime.flight import Progress
 from wgcc_runtime.history import Log, Report
 from wgcc_runtime.loader import load, load_plan
 from wgcc_runtime.log_folder import log_at

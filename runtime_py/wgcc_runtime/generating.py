@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wgcc_runtime.batches import check_batch
+from wgcc_runtime.arrays import check_batch
 from wgcc_runtime.choosing import Choice
 from wgcc_runtime.drawn import checked_seed
 from wgcc_runtime.errors import WgccError

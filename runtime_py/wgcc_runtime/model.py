@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wgcc_runtime.arrays import Array
-from wgcc_runtime.batches import Batch, check_batch
-from wgcc_runtime.checkpoint import (
-    Checkpoint,
-    Progress,
-    load_checkpoint,
-    resume_checkpoint,
-    save_checkpoint,
-)
+from wgcc_runtime.arrays import Array, Batch, check_batch
+from wgcc_runtime.checkpoint import Checkpoint, load_checkpoint, resume_checkpoint, save_checkpoint
 from wgcc_runtime.data import preparation as prepare
 from wgcc_runtime.drawn import checked_seed
 from wgcc_runtime.entry_method import EntryMethod
@@ -27,7 +20,7 @@ from wgcc_runtime.errors import (
     did_you_mean,
     without_own_frames,
 )
-from wgcc_runtime.flight import HalfSteps
+from wgcc_runtime.flight import HalfSteps, Progress
 from wgcc_runtime.interrupts import check_process
 from wgcc_runtime.opened_model import OpenedModel
 from wgcc_runtime.plan import Entry, Plan

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from wgcc_runtime.checkpoint import Progress
 from wgcc_runtime.distributed.agreement import Agreement, Outcome, Wants, agreement_of
 from wgcc_runtime.distributed.identity import check_equal, describe_arrays, identity
 from wgcc_runtime.distributed.launchers import launch
@@ -26,6 +25,7 @@ from wgcc_runtime.distributed.training import Training
 from wgcc_runtime.distributed.worker import Worker, WorkerLine
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.evaluation import make_evaluation
+from wgcc_runtime.flight import Progress
 from wgcc_runtime.history import History
 from wgcc_runtime.model import Model
 

@@ -8,19 +8,22 @@ from functools import partial
 
 import numpy as np
 
-from wgcc_runtime.arrays import Array, from_words
-from wgcc_runtime.batches import Batch
-from wgcc_runtime.checkpoint import Progress
+from wgcc_runtime.arrays import Array, Batch, from_words
 from wgcc_runtime.choice import WASM
 from wgcc_runtime.copying import Origin
 from wgcc_runtime.data.preparation import Preparation
 from wgcc_runtime.errors import WgccError, did_you_mean
-from wgcc_runtime.flight import Flight, HalfSteps, Launcher, StepsInHalves
+from wgcc_runtime.flight import Flight, HalfSteps, Launcher, Progress, StepsInHalves
 from wgcc_runtime.interrupts import Exclusive, OneFit, OneText, is_child
 from wgcc_runtime.machine import Machine
 from wgcc_runtime.plan import Entry, Plan, Tensor
 from wgcc_runtime.runner import Guard, Runner
-from wgcc_runtime.values import OnBytes, StartValues, Words, with_progress
+from wgcc_runtime.values import (
+    OnBytes,
+    StartValues,
+    Words,
+    with_progress,
+)
 
 
 class OpenedModel(StepsInHalves):

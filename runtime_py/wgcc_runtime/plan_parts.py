@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from wgcc_runtime.tables import table
+from wgcc_runtime.strict_json import table
 
 if TYPE_CHECKING:
     from wgcc_runtime.plan import Entry, Plan, Repeat, Tensor

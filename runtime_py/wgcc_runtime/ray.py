@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from wgcc_runtime.bundle_files import open_bundle
-from wgcc_runtime.checkpoint import Progress, resume_checkpoint
+from wgcc_runtime.checkpoint import resume_checkpoint
 from wgcc_runtime.data.preparation import Data, Preparation
 from wgcc_runtime.distributed.identity import LARGEST, identity
 from wgcc_runtime.distributed.ray_loopback import on_loopback
@@ -45,7 +45,7 @@ from wgcc_runtime.fit import (
     kept_preparation,
     resumed_place,
 )
-from wgcc_runtime.flight import exchange_of
+from wgcc_runtime.flight import Progress, exchange_of
 from wgcc_runtime.history import History
 from wgcc_runtime.loader import load_plan
 from wgcc_runtime.plan import Entry, Plan

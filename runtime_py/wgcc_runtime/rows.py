@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wgcc_runtime.arrays import Array, as_array
-from wgcc_runtime.batches import check_names, check_rows
+from wgcc_runtime.arrays import Array, as_array, check_names
+from wgcc_runtime.batches import check_rows
 from wgcc_runtime.captured import JoinedCaptures
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan import Entry, Rows

@@ -4,6 +4,9 @@ plan.schema.json is the only definition of a plan's form; errors name the field 
 is stricter than the standard in one point: an integer is written without a decimal point. Printing
 is that of JSON.stringify, where both languages must give the same bytes. A plan's digest covers its
 contents, not the text: blanks and the order of keys do not matter.
+
+Tables that both runtimes read are JSON files; `wgcc build` writes them into the scripts that use
+them.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from json.encoder import encode_basestring
 from pathlib import Path
 from struct import pack
@@ -299,3 +302,12 @@ def _append(pieces: list[bytes], value: Any) -> None:
         pieces.append(WORDS[value])
     else:
         pieces += (b"d", pack(">d", value))
+
+
+TABLES = Path(__file__).parent / "tables"
+
+
+@cache
+def table(name: str) -> Any:
+    """The contents of a table that both runtimes read."""
+    return json.loads((TABLES / f"{name}.json").read_text(encoding="utf-8"))

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wgcc_runtime.arrays import Array
-from wgcc_runtime.batches import Batch, Source
+from wgcc_runtime.arrays import Array, Batch
+from wgcc_runtime.batches import Source
 from wgcc_runtime.checkpoint import Checkpoint
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.evaluation import Evaluate

@@ -24,7 +24,7 @@ from wgcc_runtime.plan import (
     Twin,
 )
 from wgcc_runtime.plan_parts import check_captures, check_exchange, limits_of, times_run
-from wgcc_runtime.tables import table
+from wgcc_runtime.strict_json import table
 
 MAX_DISPATCHES = 10_000
 # Of one call, all rounds counted.

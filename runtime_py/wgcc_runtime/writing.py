@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wgcc_runtime.batches import check_batch
+from wgcc_runtime.arrays import check_batch
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan import INTEGERS
 from wgcc_runtime.tokens.letters import Alphabet, Utf8

@@ -10,7 +10,7 @@ from test_captured_values import BLOCKS, IDS
 from wgcc.bundle.entry_records import captured_patterns
 from wgcc.compiler import compile_file
 from wgcc.errors import Source, WgError
-from wgcc.ir.captures import patterns_of
+from wgcc.ir.program import patterns_of
 from wgcc_runtime import WgccError
 
 PLAIN = BLOCKS.replace('capture(tanh(h), "squashed")', "tanh(h)")

@@ -13,7 +13,7 @@ from test_captured_values import BLOCKS, IDS
 from web_stacks import run_job
 from wgcc.compiler import compile_file
 from wgcc.errors import Source
-from wgcc.ir.captures import patterns_of
+from wgcc.ir.program import patterns_of
 from wgcc_runtime.captured import Stats
 
 MANY = np.arange(40, dtype=np.int32).reshape(8, 5) % 7

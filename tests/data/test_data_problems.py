@@ -12,7 +12,7 @@ import pytest
 from adapters import ROOT
 from wgcc.cli.data import ADVICE, message_of
 from wgcc_runtime.data.problems import DataError, problems, worded
-from wgcc_runtime.tables import table
+from wgcc_runtime.strict_json import table
 
 PYTHON = ROOT / "runtime_py" / "wgcc_runtime" / "data"
 JAVASCRIPT = ROOT / "runtime_js" / "data"

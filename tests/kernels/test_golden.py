@@ -18,7 +18,7 @@ import golden
 from adapters import ROOT
 from building import build
 from tint_compiler import compile_all
-from wgcc.bundle.web_text import template
+from wgcc.bundle.javascript import template
 from wgcc.compiler import compile_file
 from wgcc.evaluate import NUMPY
 from wgcc_runtime import load, load_plan

@@ -10,7 +10,7 @@ import line_bundle
 from adapters import ROOT
 from hostile_bundles import as_web
 from web_stacks import run_node
-from wgcc.bundle.web_text import kernel_codes
+from wgcc.bundle.javascript import kernel_codes
 from wgcc.compiler import compile_file
 from wgcc_runtime import WgccError
 from wgcc_runtime.bundle_files import code_digest, code_of, open_bundle, read_kernel

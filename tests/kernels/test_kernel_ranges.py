@@ -12,7 +12,7 @@ from wgcc.backends.wgsl.print_tree import print_expression
 from wgcc.kernel.facts import Knowledge
 from wgcc.kernel.parse import parse_expression
 from wgcc.kernel.ranges import Range, whole_range
-from wgcc.kernel.rewrite.substitute import Holes, substitute
+from wgcc.kernel.rewrite.transform import Holes, substitute
 from wgcc.kernel.tree import Binary, Call, Expr, Literal, Name
 
 

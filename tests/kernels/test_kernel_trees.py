@@ -10,8 +10,7 @@ import pytest
 from wgcc.backends.wgsl.print_tree import print_expression, print_module, print_statements
 from wgcc.kernel.build import expression, pattern, statements, take_several, u32, write_out
 from wgcc.kernel.parse import parse_expression, parse_module, parse_statements
-from wgcc.kernel.rewrite.substitute import fill, substitute_body
-from wgcc.kernel.rewrite.transform import map_expression
+from wgcc.kernel.rewrite.transform import fill, map_expression, substitute_body
 from wgcc.kernel.tree import Binary, Expr
 from wgcc.ops.checks import FOLDER
 

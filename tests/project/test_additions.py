@@ -96,7 +96,7 @@ OPS = (
 from wgcc.ir.index import coordinates_of, variable
 from wgcc.kernel.tree import Name
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.terms import grid_of, thread_index
+from wgcc.schedule.codegen.bindings import grid_of, thread_index
 
 
 def turned_code(group, context):

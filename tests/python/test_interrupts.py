@@ -21,7 +21,7 @@ from line_training import assert_same, batches, data, everything, refused
 from trials.interrupts import interrupt, python_path
 from twin_modules import assemble, record
 from wgcc_runtime import Model, device, interrupts, runner
-from wgcc_runtime.batches import check_batch
+from wgcc_runtime.arrays import check_batch
 from wgcc_runtime.interrupts import handle_now, held
 
 

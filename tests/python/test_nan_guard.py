@@ -16,7 +16,7 @@ from line_training import everything, refused
 from poisoned_bundles import BAD, floats, poisoned
 from wgcc.compiler import compile_file
 from wgcc_runtime import Model
-from wgcc_runtime.batches import check_batch
+from wgcc_runtime.arrays import check_batch
 from wgcc_runtime.drawn import drawn_input
 
 EXAMPLES = ("sin", "digits", "playground")

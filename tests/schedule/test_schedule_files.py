@@ -17,12 +17,11 @@ from adapters import ROOT
 from filecheck import filecheck
 from read_ir import program_of, read_graphs
 from wgcc.ir.graph import Graph
-from wgcc.passes.lay_out import lay_out
+from wgcc.passes.lay_out import Layout, lay_out
 from wgcc.passes.pipeline import PREPARED, SIMPLIFIED, run_passes
 from wgcc.schedule.fuse import materialise, merge
 from wgcc.schedule.fuse.fuse import FIRST, fuse
 from wgcc.schedule.kernel import Place
-from wgcc.schedule.layout import Layout
 from wgcc.schedule.memory.slots import Slots
 from wgcc.schedule.schedule import schedule
 from wgcc.schedule.steps import STAGES, Shared, plan_entry, stage_text

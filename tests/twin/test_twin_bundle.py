@@ -15,7 +15,7 @@ from wgcc import compiler
 from wgcc.backends.wasm import twin
 from wgcc.bundle.edited import read_files
 from wgcc.bundle.folder import write_files
-from wgcc.bundle.web_text import seal_text
+from wgcc.bundle.javascript import seal_text
 from wgcc_runtime import load_plan
 
 MODEL = ROOT / "tests" / "golden" / "regression.wg"

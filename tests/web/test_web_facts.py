@@ -22,8 +22,7 @@ from wgcc_runtime import (
     weights,
 )
 from wgcc_runtime.data import numbers
-from wgcc_runtime.strict_json import plan_schema
-from wgcc_runtime.tables import TABLES
+from wgcc_runtime.strict_json import TABLES, plan_schema
 
 # The numpy type of each of JavaScript's arrays.
 NUMPY = {

@@ -13,7 +13,7 @@ import pytest
 
 from adapters import ROOT
 from web_stacks import JOBS, NODE, build_web, run_job, run_node
-from wgcc.bundle.web_text import kernel_codes
+from wgcc.bundle.javascript import kernel_codes
 
 COMPILERS = {"5.4": "typescript54", "6": "typescript6", "newest": "typescript"}
 

@@ -6,10 +6,9 @@ from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import Any
 
-from wgcc.ir.captures import Capture, Wanted, capture_key, counts_key, is_capture
-from wgcc.ir.graph import FLOATS, Graph, Rows, TensorType, Value
+from wgcc.ir.graph import FLOATS, Capture, Graph, Rows, TensorType, Value
 from wgcc.ir.places import is_own_state
-from wgcc.ir.program import Ports
+from wgcc.ir.program import Ports, Wanted, capture_key, counts_key, is_capture
 from wgcc.schedule.kernel import WORD, Exchange
 
 Record = dict[str, Any]

@@ -19,18 +19,19 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from wgcc.bundle.content import DATA, preparation_text_of, title_of
-from wgcc.bundle.javascript import strip_css, strip_javascript
-from wgcc.bundle.modules import join_modules, read_module
-from wgcc.bundle.owned import WEIGHTS
-from wgcc.bundle.plan import TOKENIZER
-from wgcc.bundle.web_text import (
+from wgcc.bundle.javascript import (
     bytes_literal,
     fill,
     kernels_literal,
     plan_literal,
     seal_text,
+    strip_css,
+    strip_javascript,
     template,
 )
+from wgcc.bundle.modules import join_modules, read_module
+from wgcc.bundle.owned import WEIGHTS
+from wgcc.bundle.plan import TOKENIZER
 from wgcc.files import data_dir, keep_cached, read_cached
 
 # File -> the module that defines its exports; each file after those it imports statically.
@@ -123,8 +124,7 @@ def _join(page: Mapping[str, str], entry: str) -> dict[str, str]:
 
 def _data_files() -> dict[str, str]:
     # Only here, because it takes time to import.
-    from wgcc_runtime.strict_json import SCHEMA_FILE
-    from wgcc_runtime.tables import TABLES
+    from wgcc_runtime.strict_json import SCHEMA_FILE, TABLES
     from wgcc_runtime.twin_form import FORM_FILE
 
     files = (SCHEMA_FILE, FORM_FILE, *sorted(TABLES.glob("*.json")))

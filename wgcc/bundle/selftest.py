@@ -16,11 +16,10 @@ from dataclasses import replace
 from typing import Any
 
 from wgcc.evaluate import OutOfRangeError, Precision, Session, effort
-from wgcc.ir.captures import is_capture
 from wgcc.ir.dtypes import F16, INTEGER_RANGES, LARGEST_FLOAT
 from wgcc.ir.graph import FLOATS, Graph, Value
 from wgcc.ir.places import AVERAGE, CALLS, STEP, is_random_state, optimizer_state
-from wgcc.ir.program import Program, Tensor
+from wgcc.ir.program import Program, Tensor, is_capture
 from wgcc.lazy_numpy import Array, np
 
 SEED = 1

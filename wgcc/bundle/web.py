@@ -14,10 +14,7 @@ from math import prod
 from typing import Any
 
 from wgcc.bundle.content import preparation_text_of
-from wgcc.bundle.owned import OFFLINE
-from wgcc.bundle.page import TOKENS, page_html, served_files, shipped_files
-from wgcc.bundle.plan import TOKENIZER, run_count, with_guard
-from wgcc.bundle.web_text import (
+from wgcc.bundle.javascript import (
     bytes_literal,
     fill,
     kernels_literal,
@@ -27,6 +24,9 @@ from wgcc.bundle.web_text import (
     seal_text,
     template,
 )
+from wgcc.bundle.owned import OFFLINE
+from wgcc.bundle.page import TOKENS, page_html, served_files, shipped_files
+from wgcc.bundle.plan import TOKENIZER, run_count, with_guard
 from wgcc.ir.dtypes import DTYPE_TABLE
 
 Plan = Mapping[str, Any]

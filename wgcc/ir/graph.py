@@ -23,7 +23,6 @@ from math import prod
 from typing import Any, TypeVar
 
 from wgcc.errors import Span
-from wgcc.ir.captures import Capture
 from wgcc.ir.dtypes import DTYPES as DTYPES
 from wgcc.ir.dtypes import FLOATS as FLOATS
 from wgcc.ir.dtypes import INTEGERS as INTEGERS
@@ -155,7 +154,7 @@ class EntryFacts:
     - `choices`: known of graphs that are only traced to compare them
     - `named`: results of layers by the layer's path, and what the source captures, which `captured`
       names; known until `add_captures`, also of bodies
-    - `captures`: what runtimes show beside the outputs, by name; see `ir/captures.py`
+    - `captures`: what runtimes show beside the outputs, by name; see `ir/program.py`
     """
 
     ranges: Mapping[str, tuple[int, int, int | None]] = field(default_factory=dict)
@@ -333,3 +332,16 @@ class Builder:
 
     def _default_name(self, op: str) -> str:
         return f"{self.prefix}.{op}" if self.prefix else op
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """`shape` is that of the value, of which the output may be a reshaped form.
+
+    `stats`: statistics alone are kept. `stored`: it is a parameter or state, which is read where it
+    is stored.
+    """
+
+    shape: tuple[int, ...]
+    stats: bool = False
+    stored: bool = False

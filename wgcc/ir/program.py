@@ -3,18 +3,60 @@
 `port_keys` gives inputs and outputs of entries their keys in a plan; only this file creates them.
 Callers use the name of a port; the key is the name of its tensor in the plan, beside those of
 parameters and state, and the name of its buffer. No two tensors of a program have the same key.
+
+Captures are values that an entry stores beside its own outputs, for people to look at. In a graph
+a capture is an output called `capture:NAME`; the language has no names with colons. Statistics are
+two such outputs: `capture:NAME` has four floats, `capture:NAME:counts` the counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from wgcc.errors import Span
-from wgcc.ir.captures import Wanted
 from wgcc.ir.graph import Graph, TensorType
 from wgcc.ir.places import Place
 from wgcc.tokens.token_file import TokenFile
+
+PREFIX, COUNTS = "capture:", ":counts"
+# The word in front of a pattern that is for one entry alone ends with this.
+OF_ENTRY = ":"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A glob over names of values; `entry` is "" if it is for all entries."""
+
+    glob: str
+    stats: bool = False
+    entry: str = ""
+
+    @property
+    def text(self) -> str:
+        return f"{self.entry}{OF_ENTRY}{self.glob}" if self.entry else self.glob
+
+
+def patterns_of(values: Iterable[str], stats: Iterable[str] = ()) -> tuple[Wanted, ...]:
+    """`train:d.*.w` is the glob `d.*.w` for the entry `train`."""
+    patterns = []
+    for texts, is_stats in ((values, False), (stats, True)):
+        for text in texts:
+            entry, colon, glob = text.strip().rpartition(OF_ENTRY)
+            patterns.append(Wanted(glob, is_stats, entry if colon else ""))
+    return tuple(dict.fromkeys(patterns))
+
+
+def capture_key(name: str) -> str:
+    return PREFIX + name
+
+
+def counts_key(name: str) -> str:
+    return PREFIX + name + COUNTS
+
+
+def is_capture(output: str) -> bool:
+    return output.startswith(PREFIX)
 
 
 @dataclass(frozen=True, slots=True)

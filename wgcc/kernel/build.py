@@ -11,8 +11,15 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from wgcc.kernel.parse import parse_expression, parse_module, parse_statements
-from wgcc.kernel.rewrite.substitute import Filling, fill, substitute, substitute_body
-from wgcc.kernel.rewrite.transform import Body, map_functions, map_statements
+from wgcc.kernel.rewrite.transform import (
+    Body,
+    Filling,
+    fill,
+    map_functions,
+    map_statements,
+    substitute,
+    substitute_body,
+)
 from wgcc.kernel.tree import (
     Assign,
     Binary,

@@ -1,7 +1,7 @@
 """WGSL text to the tree of `tree`: a tokenizer and precedence climbing.
 
 A page with holes is WGSL as well: a hole is a name that nothing declares, or a call of one as a
-statement. `rewrite/substitute.py` fills it.
+statement. `rewrite/transform.py` fills it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from dataclasses import replace
 from functools import cache
 from typing import TypeVar
 
-from wgcc.kernel.attributes import name_argument, whole_argument
-from wgcc.kernel.numbers import number
 from wgcc.kernel.tokenize import WgslError, error_at, tokenize
 from wgcc.kernel.tree import (
     Alias,
@@ -38,6 +36,9 @@ from wgcc.kernel.tree import (
     Statement,
     Struct,
     Unary,
+    name_argument,
+    number,
+    whole_argument,
 )
 from wgcc.kernel.types import SHORT_VECTORS
 

@@ -21,6 +21,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from wgcc.kernel.tokenize import WgslError
+from wgcc.kernel.types import FLOATS, SUFFIXES
+
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -341,3 +344,25 @@ def _names(exprs: tuple[Expr, ...]) -> set[str]:
 
 def _words(text: str) -> set[str]:
     return set(_WORD.findall(text)) if text else set()
+
+
+def number(text: str) -> Literal:
+    if text[:2].lower() == "0x":
+        digits, suffix = (text[:-1], text[-1]) if text[-1] in "iu" else (text, "")
+        return Literal(int(digits, 16), SUFFIXES.get(suffix, "int"), text)
+    digits, suffix = (text[:-1], text[-1]) if text[-1] in SUFFIXES else (text, "")
+    kind = SUFFIXES.get(suffix, "f32" if re.search(r"[.eE]", digits) else "int")
+    return Literal(float(digits) if kind in FLOATS else int(digits), kind, text)
+
+
+def name_argument(args: tuple[Expr, ...]) -> str:
+    """The only argument of an attribute, which is a name."""
+    if len(args) != 1 or not isinstance(args[0], Name):
+        raise WgslError("the argument of an attribute is not a name")
+    return args[0].name
+
+
+def whole_argument(args: tuple[Expr, ...]) -> int:
+    if len(args) != 1 or not isinstance(args[0], Literal):
+        raise WgslError("the argument of an attribute is not a number")
+    return int(args[0].value)

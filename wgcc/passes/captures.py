@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from wgcc.errors import Span, WgError
-from wgcc.ir.captures import Capture, Wanted, capture_key, counts_key
-from wgcc.ir.graph import FLOATS, Builder, Graph, Node, Value
+from wgcc.ir.graph import FLOATS, Builder, Capture, Graph, Node, Value
 from wgcc.ir.loops import (
     Loop,
     bodies,
@@ -23,7 +22,7 @@ from wgcc.ir.loops import (
     stack_type,
     with_body,
 )
-from wgcc.ir.program import Program
+from wgcc.ir.program import Program, Wanted, capture_key, counts_key
 from wgcc.ops.attention_grad import attention_weights
 from wgcc.ops.markers import DIFFERENTIATING, WATCH, WATCHED
 from wgcc.passes.rewrite import LIKE_AN_OP, Rewrite, builder_for

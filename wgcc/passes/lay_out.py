@@ -4,16 +4,19 @@ Parameters that are updated together are side by side, each on a 256-byte bounda
 updates a whole group, and a kernel can bind any single tensor. An arena that one binding cannot
 cover is cut into several buffers, between tensors: `params`, `params.1`, …, and the gradients and
 moments of the parameters of `params.1` are in `grads.1` and so on.
+
+While entries are planned, `Layout` has the buffers of the program; places that entries share, of
+gradients and constants, are added to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from wgcc.errors import WgError
 from wgcc.ir.dtypes import F16
-from wgcc.ir.graph import Graph, Node, TensorType
+from wgcc.ir.graph import Constant, Graph, Node, TensorType
 from wgcc.ir.loops import loop_of
 from wgcc.ir.places import (
     ALIGNMENT,
@@ -27,9 +30,10 @@ from wgcc.ir.places import (
     Place,
     ceil_div,
     round_up,
+    span,
 )
-from wgcc.ir.program import Program
-from wgcc.passes.dataflow import Flow, is_update, lists_of, partners
+from wgcc.ir.program import Ports, Program, port_keys
+from wgcc.passes.dataflow import Flow, is_update, lists_of, partners, replaced_by
 
 PARAMS, STATE = "params", "state"
 # Arenas are cut into buffers of at most so many words; a larger tensor has a buffer of its own.
@@ -193,3 +197,62 @@ def _too_large(buffer: Buffer, program: Program) -> str:
         f"{buffer.name} would take {size:.0f} MiB, but a WebGPU buffer holds at most "
         f"{ceil_div(LARGEST, MIB)}{named}"
     )
+
+
+GRADS, CONSTANTS = "grads", "constants"
+
+
+@dataclass(slots=True)
+class Layout:
+    """`ports` names the buffers of inputs and outputs by entry."""
+
+    buffers: Buffers
+    ports: Mapping[str, Ports] = field(default_factory=dict)
+    places: dict[str, Place] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, program: Program) -> Layout:
+        return cls(buffers_of(program), port_keys(program), dict(program.places))
+
+    def gradient(self, parameter: str) -> Place:
+        place = self.places[parameter]
+        buffer = beside(GRADS, place)
+        self.buffers.reserve(buffer, "grads", place.offset + place.count)
+        return Place(buffer, place.offset, place.count)
+
+
+def holds_gradients(buffer: str) -> bool:
+    return buffer == GRADS or buffer.startswith(f"{GRADS}.")
+
+
+def constant_places(graph: Graph, layout: Layout) -> dict[str, Place]:
+    """Constants of equal content share a place, whatever entry they belong to."""
+    places = {}
+    for constant in graph.constants:
+        key = constant_key(constant)
+        if key not in layout.places:
+            layout.places[key] = layout.buffers.tensor(CONSTANTS, "constant", constant.value.type)
+        places[constant.value.name] = layout.places[key]
+    return places
+
+
+def constant_key(constant: Constant) -> str:
+    """Names its content; words and bytes are different, even where they are equal bits."""
+    unit = "bytes" if constant.value.type.is_packed else "words"
+    return f"{CONSTANTS}/{unit}/{constant.words.hex()}"
+
+
+def arena_places(graph: Graph, layout: Layout, places: dict[str, Place]) -> dict[str, Place]:
+    """Gradients are stored in their arena, and what an update makes replaces the old content."""
+    owners, places = partners(graph), dict(places)
+    for node in graph.nodes:
+        if is_update(node):
+            for value in lists_of(node).get("g", ()):
+                places.setdefault(value.name, layout.gradient(owners[value.name]))
+            places |= {new: places[old.name] for new, old in replaced_by(node).items()}
+        if node.op == "flat":
+            for value in node.inputs:
+                places.setdefault(value.name, layout.gradient(owners[value.name]))
+            parts = [places[value.name] for value in node.inputs]
+            places[node.output.name] = span(parts)
+    return places

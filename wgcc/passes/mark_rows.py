@@ -11,10 +11,9 @@ from dataclasses import replace
 from math import isclose
 
 from wgcc.errors import Span
-from wgcc.ir.captures import is_capture
 from wgcc.ir.graph import FLOATS, INTEGERS, Graph, Node, Rows, Value
 from wgcc.ir.loops import bodies
-from wgcc.ir.program import Program
+from wgcc.ir.program import Program, is_capture
 from wgcc.ops.markers import DIFFERENTIATING
 from wgcc.passes.autograd import without_custom_gradients
 from wgcc.passes.rematerialise import without_marks

@@ -25,11 +25,11 @@ from wgcc.ir.graph import Graph, Node, TensorType, Value
 from wgcc.ir.loops import Loop, Part, loop_of, rename
 from wgcc.ir.places import MAX_BINDING, round_up
 from wgcc.passes.dataflow import behind_views
+from wgcc.passes.lay_out import Layout
 from wgcc.schedule.fuse.fuse import Fused, fuse
 from wgcc.schedule.fuse.group import REPEAT, Group
 from wgcc.schedule.fuse.materialise import Reason
 from wgcc.schedule.kernel import WORD, Place
-from wgcc.schedule.layout import Layout
 from wgcc.schedule.memory.order import TemporaryMemory, best_order
 from wgcc.schedule.memory.slots import LARGE, is_narrow
 from wgcc.schedule.memory.write_plan import plan_writes

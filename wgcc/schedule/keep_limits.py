@@ -16,12 +16,11 @@ from wgcc.ir.places import MAX_BINDING, MAX_BINDINGS, SCALARS, WORD
 from wgcc.ir.program import Program
 from wgcc.ops.registry import View
 from wgcc.passes.dataflow import lists_of, lowering
+from wgcc.passes.lay_out import Layout
 from wgcc.schedule.entry_plan import EntryPlan
-from wgcc.schedule.fuse.group import FLAT, Group, Touched
+from wgcc.schedule.fuse.group import FLAT, Group, Touched, column_sums, rows_of
 from wgcc.schedule.fuse.merge import RowLoops
-from wgcc.schedule.fuse.product_operands import column_sums, rows_of
 from wgcc.schedule.kernel import GOOD_ITERATIONS, MAX_WORKGROUP_BYTES
-from wgcc.schedule.layout import Layout
 from wgcc.schedule.limits import MAX_RUN, MAX_UNIFORMS, dispatch_problems
 from wgcc.schedule.steps import plan_entries
 

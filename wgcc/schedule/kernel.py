@@ -9,8 +9,16 @@ from math import prod
 from wgcc.errors import Span
 from wgcc.ir.dtypes import F16
 from wgcc.ir.graph import Constant
-from wgcc.ir.places import ALIGNMENT, MAX_BINDINGS, WORD, Buffer, Place, round_up
-from wgcc.kernel.tree import Binary, FunctionDef, If, Let, Module, Name, Statement
+from wgcc.ir.places import ALIGNMENT, MAX_BINDINGS, WORD, Buffer, Place, ceil_div, round_up
+from wgcc.kernel.tree import (
+    Binary,
+    FunctionDef,
+    If,
+    Let,
+    Module,
+    Name,
+    Statement,
+)
 from wgcc.ops.registry import Helper
 
 __all__ = [
@@ -335,3 +343,31 @@ class Schedule:
             if entry.guard
         ]
         return max((sum(sizes[name] for name in names) for names in copied), default=0)
+
+
+def has_room(lists: int, scalars: bool) -> bool:
+    """Can the kernel of an update bind copies as well?"""
+    return lists + scalars < MAX_BINDINGS
+
+
+Grid = tuple[int, int, int]
+
+
+# Longer bodies take too long to compile.
+MAX_UNROLLED = 64
+
+
+def unroll_times(iterations: int) -> int:
+    """How many elements one iteration should take in loops over `iterations` elements in all."""
+    times = 1
+    while iterations > times * GOOD_ITERATIONS and times < MAX_UNROLLED:
+        times *= 2
+    return times
+
+
+def grid_of(workgroups: int) -> Grid:
+    """A line of workgroups, folded into rows when it is too long."""
+    if workgroups <= MAX_WORKGROUPS:
+        return (workgroups, 1, 1)
+    rows = ceil_div(workgroups, MAX_WORKGROUPS)
+    return (ceil_div(workgroups, rows), rows, 1)

@@ -8,6 +8,7 @@ from itertools import islice
 
 from wgcc.ir.graph import FLOATS, Constant
 from wgcc.ir.program import Program
+from wgcc.passes.lay_out import CONSTANTS, Layout, constant_key
 from wgcc.schedule.entry_plan import EntryPlan
 from wgcc.schedule.kernel import (
     Buffer,
@@ -17,7 +18,6 @@ from wgcc.schedule.kernel import (
 )
 from wgcc.schedule.kernels.guard import FLAG_BUFFER, guard
 from wgcc.schedule.kernels.repeated import share_access
-from wgcc.schedule.layout import CONSTANTS, Layout, constant_key
 from wgcc.schedule.limits import check_limits
 from wgcc.schedule.steps import plan_program
 

@@ -17,20 +17,12 @@ from wgcc.ir.graph import Graph, Value
 from wgcc.ir.places import SCALARS, Place
 from wgcc.ir.program import Program
 from wgcc.passes.dataflow import is_update, lists_of, replaced_by
+from wgcc.passes.lay_out import Layout, arena_places, constant_places, holds_gradients
 from wgcc.schedule.entry_plan import EntryPlan, entry_text
-from wgcc.schedule.exchange import (
-    NotSeparable,
-    check_separable,
-    counters_in_the_way,
-    gradients_of,
-    join_places,
-    separate,
-)
 from wgcc.schedule.expand_loops import Accesses, Expanded, Made, Packs, expand_loops
 from wgcc.schedule.fuse.fuse import fuse
 from wgcc.schedule.fuse.group import FLAT, REPEAT, Group
 from wgcc.schedule.kernel import Exchange
-from wgcc.schedule.layout import Layout, arena_places, constant_places, holds_gradients
 from wgcc.schedule.memory.order import TemporaryMemory, best_order, unfuse
 from wgcc.schedule.memory.slots import (
     Life,
@@ -41,7 +33,16 @@ from wgcc.schedule.memory.slots import (
     take_from_arenas,
     values_in_f16,
 )
-from wgcc.schedule.memory.write_plan import keep_old, plan_writes
+from wgcc.schedule.memory.write_plan import (
+    NotSeparable,
+    check_separable,
+    counters_in_the_way,
+    gradients_of,
+    join_places,
+    keep_old,
+    plan_writes,
+    separate,
+)
 
 if TYPE_CHECKING:
     from wgcc.schedule.write_kernels import KernelWriter

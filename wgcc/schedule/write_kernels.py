@@ -10,6 +10,7 @@ from wgcc.ir.index import IndexTooLarge
 from wgcc.ir.loops import loop_of
 from wgcc.ir.places import SCALARS
 from wgcc.passes.dataflow import moves
+from wgcc.passes.lay_out import Layout
 from wgcc.schedule.entry_plan import EntryPlan
 from wgcc.schedule.expand_loops import COUNTER
 from wgcc.schedule.fuse.group import FLAT, Group
@@ -49,7 +50,6 @@ from wgcc.schedule.kernels.repeated import Repeated
 from wgcc.schedule.kernels.stats import stats_code
 from wgcc.schedule.kernels.update import counter_code, update_code
 from wgcc.schedule.kernels.window_update import window_update_code
-from wgcc.schedule.layout import Layout
 from wgcc.schedule.limits import too_many_positions
 
 Writer = Callable[[Group, Context], GroupCode]

@@ -47,7 +47,8 @@ def parse(source: Source, diagnostics: Diagnostics) -> ast.File:
     reading = Reading(source, diagnostics, docs.by_line, doubtful)
     items = tuple(item(reading, node) for node in tree.children if node is not None)
     reading.refuse_any_floats()
-    one_error_per_line(diagnostics, source)
+    if diagnostics.items:
+        one_error_per_line(diagnostics, source)
     return ast.File(Span(source, 0, len(source.text)), items, docs.file)
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from wgcc.compiler import read_program
 from wgcc.errors import Diagnostics, Source, WgError
-from wgcc.ir.captures import Wanted, patterns_of
 from wgcc.ir.graph import Graph
 from wgcc.ir.loops import bodies
-from wgcc.ir.program import Program
+from wgcc.ir.program import Program, Wanted, patterns_of
 from wgcc.ops.markers import DIFFERENTIATING
 from wgcc.passes.captures import GRADIENT
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from wgcc import __version__
+from wgcc.bundle.javascript import fill, script_template
 from wgcc.bundle.page import framed_files
-from wgcc.bundle.web_text import fill, script_template
 from wgcc.files import data_dir
 from wgcc.workbench.archive import compiler_archive, data_archive, page_archive, trim_library
 from wgcc.workbench.npm_parts import bundle_script, npm_folder

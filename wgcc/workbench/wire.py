@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from wgcc.bundle.drawing import drawing_record, plan_drawing
+from wgcc.bundle.javascript import kernel_codes
 from wgcc.bundle.model_places import model_places
-from wgcc.bundle.web_text import kernel_codes
 from wgcc.compiler import Compiled, compile_program
 from wgcc.errors import Diagnostic, Help, Source, WgError, render_run
 from wgcc.ir.text import program_text

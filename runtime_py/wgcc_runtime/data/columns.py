@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from wgcc_runtime.data.csv_records import Record
 from wgcc_runtime.data.numbers import MISSING, Parser, Values, are_numbers
 from wgcc_runtime.data.source import Source
-from wgcc_runtime.tables import table
+from wgcc_runtime.strict_json import table
 
 NUMBERS, NAMES, EMPTY, INDEX = "numbers", "names", "empty", "index"
 INDEX_NAMES = frozenset(table("data_words")["index"])

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from wgcc_runtime.arrays import is_missing
 from wgcc_runtime.data.csv_records import Delimited, Record
 from wgcc_runtime.data.source import BLANKS, Source
-from wgcc_runtime.frames import is_missing
 
 
 def frame_records(frame: Any, source: Source) -> Delimited:

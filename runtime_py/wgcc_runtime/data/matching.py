@@ -11,7 +11,7 @@ from wgcc_runtime.data.columns import EMPTY, INDEX, NAMES, NUMBERS, Column, Tabl
 from wgcc_runtime.data.form import EntryForm, Port
 from wgcc_runtime.data.options import Options
 from wgcc_runtime.data.source import quote
-from wgcc_runtime.tables import table
+from wgcc_runtime.strict_json import table
 
 TARGET_NAMES = frozenset(table("data_words")["target"])
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from wgcc_runtime.data.csv_records import Record
 from wgcc_runtime.data.source import Source, quote
-from wgcc_runtime.tables import table
+from wgcc_runtime.strict_json import table
 
 MISSING = frozenset(table("data_words")["missing"])
 LARGEST = 3.4028234663852886e38  # of f32

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from wgcc_runtime.arrays import as_array
+from wgcc_runtime.arrays import as_array, is_frame
 from wgcc_runtime.data.classes import Classes, read_classes
 from wgcc_runtime.data.columns import NAMES, Column, Table
 from wgcc_runtime.data.form import EntryForm, ModelForm, Port
@@ -21,7 +21,6 @@ from wgcc_runtime.data.numbers import MISSING
 from wgcc_runtime.data.preparation import VERSION, Preparation
 from wgcc_runtime.data.source import Source
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.frames import is_frame
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from wgcc_runtime.arrays import Array
+from wgcc_runtime.arrays import Array, is_frame
 from wgcc_runtime.data.frame_tables import frame_columns
 from wgcc_runtime.data.source import Source
 from wgcc_runtime.drawn import random_words
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.frames import is_frame
 from wgcc_runtime.plan import Entry, Plan
 from wgcc_runtime.strict_json import as_javascript, parse_json, with_sorted_keys
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.tables import table
+from wgcc_runtime.strict_json import table
 
 MOST_ITEMS = 12
 # `[name:text]` is there if the value is; `{name}` is a value, `{name:one|many}` a number of things.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from wgcc_runtime.arrays import Array
+from wgcc_runtime.arrays import Array, is_frame
 from wgcc_runtime.data import array_files
 from wgcc_runtime.data.csv_records import read_records
 from wgcc_runtime.data.encoding import decode
@@ -23,7 +23,6 @@ from wgcc_runtime.data.source import Source
 from wgcc_runtime.data.tables import read_table
 from wgcc_runtime.data.text_windows import read_text, reads_text
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.frames import is_frame
 from wgcc_runtime.regular_files import read_regular
 
 # Each format's reader makes a table, or arrays, of a text.

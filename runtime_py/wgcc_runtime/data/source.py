@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wgcc_runtime.data.problems import DataError, worded
-from wgcc_runtime.tables import table
+from wgcc_runtime.strict_json import table
 
 LONGEST_CELL = 40
 BLANKS = " \t\u00a0\r\n"

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from wgcc_runtime.arrays import from_words
-from wgcc_runtime.checkpoint import Progress, save_checkpoint
+from wgcc_runtime.checkpoint import save_checkpoint
 from wgcc_runtime.distributed.agreement import Agreement, Outcome, Wants, agreement_of
 from wgcc_runtime.distributed.ray_members import Member, Members, Shipped, Sizes, cause_of
 from wgcc_runtime.distributed.ray_worker import Committed, Everything
 from wgcc_runtime.distributed.rounds import ahead, allowed_seconds
 from wgcc_runtime.distributed.worker import WorkerLine
+from wgcc_runtime.flight import Progress
 from wgcc_runtime.plan import Plan
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from wgcc_runtime.checkpoint import Progress
 from wgcc_runtime.distributed.agreement import Agreement, Wants
 from wgcc_runtime.distributed.worker import WorkerLine
 from wgcc_runtime.errors import WgccError
+from wgcc_runtime.flight import Progress
 from wgcc_runtime.history import History, Log, Pace, Report
 from wgcc_runtime.schedule import Schedule
 from wgcc_runtime.training_loop import CHECKPOINT_SECONDS

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from wgcc_runtime.arrays import Array
-from wgcc_runtime.batches import ArraySource, Batch
-from wgcc_runtime.checkpoint import Progress, save_checkpoint
+from wgcc_runtime.arrays import Array, Batch
+from wgcc_runtime.batches import ArraySource
+from wgcc_runtime.checkpoint import save_checkpoint
 from wgcc_runtime.distributed.agreement import Agreement, Failure, Outcome, OutcomeNumbers, Wants
 from wgcc_runtime.drawn import random_words
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.flight import Launcher, exchange_of
+from wgcc_runtime.flight import Launcher, Progress, exchange_of
 from wgcc_runtime.model import Model
 from wgcc_runtime.plan import WORD, Tensor
 from wgcc_runtime.runner import is_scalar

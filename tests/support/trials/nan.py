@@ -18,7 +18,7 @@ from example_runs import EXAMPLES, draw_batch
 from line_training import everything
 from poisoned_bundles import BAD, floats, poisoned
 from web_stacks import build_web, run_job
-from wgcc_runtime.batches import check_batch
+from wgcc_runtime.arrays import check_batch
 
 WORDS = (0x7FC00000, 0x7F800000, 0xFF800000)
 

@@ -33,7 +33,7 @@ from wgcc.backends.wasm.panels.panels import write_product
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.ir.dtypes import F16
 from wgcc.ir.index import Index, constant
-from wgcc.kernel.rewrite.substitute import fill, substitute_body
+from wgcc.kernel.rewrite.transform import fill, substitute_body
 from wgcc.kernel.tree import (
     Binary,
     Expr,

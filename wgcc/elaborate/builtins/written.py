@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.builtins.losses import warn_of_inputs
+from wgcc.elaborate.builtins.losses import WRONG, warn_of_inputs
 from wgcc.elaborate.tracing.arguments import Arguments, BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import BUILT_IN, AnyValue
@@ -31,7 +31,8 @@ def _functions() -> Iterator[BuiltinFunction]:
 
 def _function(name: str, parameters: str) -> BuiltinFunction:
     def call(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
-        warn_of_inputs(tracer, name, args, at)
+        if name == "bce" or name in WRONG:
+            warn_of_inputs(tracer, name, args, at)
         arguments = {key: expect.argument(args, key) for key in args.spans}
         return tracer.call(tracer.built_in(name), Arguments(named=arguments), at)
 

@@ -33,9 +33,9 @@ from wgcc.syntax import ast
 
 
 class RematRegion:
-    """`number` is None if nothing is marked."""
+    """A call whose values are marked with a `number`."""
 
-    def __init__(self, context: Context, number: int | None) -> None:
+    def __init__(self, context: Context, number: int) -> None:
         self.context = context
         self.number = number
 
@@ -49,8 +49,6 @@ class RematRegion:
         return self._mark(value, is_end=True)
 
     def _mark(self, value: AnyValue, is_end: bool) -> AnyValue:
-        if self.number is None:
-            return value
         if isinstance(value, Tensor):
             return self.context.emit(
                 "remat",
@@ -69,11 +67,7 @@ class RematRegion:
 
 @contextmanager
 def remat_region(context: Context, function: FunctionValue) -> Iterator[RematRegion]:
-    """The call of a `remat` layer, after its arguments are bound. Nested ones are not marked."""
-    wanted = function.owner is not None and function.owner.remat
-    if not wanted or context.in_remat:
-        yield RematRegion(context, None)
-        return
+    """The call of a `remat` layer, after its arguments are bound."""
     context.remat_regions += 1
     context.in_remat = True
     try:

@@ -156,7 +156,8 @@ def _member(context: Context, node: ast.Member) -> AnyValue:
 
 
 def _call(context: Context, node: ast.Call) -> AnyValue:
-    report_foreign_call(context, node)
+    if not _is_bound(context, node.function):
+        report_foreign_call(context, node)
     before = len(context.report.diagnostics.items)
     function, first = callable_member(context, node)
     gather = gather_options if isinstance(function, LayerType) else gather_arguments
@@ -172,8 +173,12 @@ def _call(context: Context, node: ast.Call) -> AnyValue:
         raise
 
 
+def _is_bound(context: Context, function: ast.Expr) -> bool:
+    return isinstance(function, ast.Name) and context.scope.is_bound(function.text)
+
+
 def _pipe(context: Context, node: ast.Pipe) -> AnyValue:
-    if isinstance(node.target, ast.Call):
+    if isinstance(node.target, ast.Call) and not _is_bound(context, node.target.function):
         report_foreign_call(context, node.target, node.value, node.span)
     first = Given(context.value(node.value), node.value.span)
     arguments = Arguments()

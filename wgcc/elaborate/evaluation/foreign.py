@@ -73,8 +73,7 @@ def report_foreign_method(context: Context, node: ast.Call, value: AnyValue) -> 
 
 
 def _is_unknown(context: Context, name: str) -> bool:
-    hidden = context.scope.find(name) is not None or context.scope.awaits(name)
-    return not hidden and counterpart(name) is not None
+    return not context.scope.is_bound(name) and counterpart(name) is not None
 
 
 def _report(

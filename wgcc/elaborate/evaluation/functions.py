@@ -57,14 +57,26 @@ def call_function(
         ):
             _bind_parameters(context, node, by_parameter, signature, at)
             _require_sizes(context, node, signature)
-            with remat_region(context, function) as region:
-                gradient = node.gradient and CustomGradient(context, function, node.gradient)
-                result = _run(context, function, signature)
-                return region.results(gradient.attach_to(result) if gradient else result)
+            if _is_remat(context, function):
+                with remat_region(context, function) as region:
+                    return region.results(_result(context, function, signature))
+            return _result(context, function, signature)
     finally:
         context.functions.pop()
         context.callers.pop()
         context.call_arguments = around
+
+
+def _is_remat(context: Context, function: FunctionValue) -> bool:
+    """Regions inside a region are not marked."""
+    return function.owner is not None and function.owner.remat and not context.in_remat
+
+
+def _result(context: Context, function: FunctionValue, signature: Signature) -> AnyValue:
+    node = function.node
+    gradient = node.gradient and CustomGradient(context, function, node.gradient)
+    result = _run(context, function, signature)
+    return gradient.attach_to(result) if gradient else result
 
 
 def match_results(

@@ -367,6 +367,10 @@ class Scope:
             scope = scope.parent
         return scope is not None
 
+    def is_bound(self, name: str) -> bool:
+        """Has the name a value, or will it have one?"""
+        return self.find(name) is not None or self.awaits(name)
+
     def visible(self) -> Iterator[str]:
         """Every name that `find` would find, nearest first."""
         scope: Scope | None = self

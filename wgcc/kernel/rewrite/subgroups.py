@@ -24,8 +24,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from wgcc.kernel.parse import parse_expression, parse_module, parse_statements
-from wgcc.kernel.rewrite.substitute import fill
-from wgcc.kernel.rewrite.transform import Body, map_expression, map_functions, map_statements
+from wgcc.kernel.rewrite.transform import Body, fill, map_expression, map_functions, map_statements
 from wgcc.kernel.tree import (
     Assign,
     Binary,

@@ -1,19 +1,85 @@
-"""The variables in memory of one kernel: name, element type and access of each region."""
+"""The variables in memory of one kernel: name, element type and access of each region.
+
+Positions in them, and numbers and types as they stand in kernels, are here, too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
+from functools import lru_cache
 
 from wgcc.ir.dtypes import F16, FLOATS
 from wgcc.ir.graph import Value
-from wgcc.ir.index import Index, variable
+from wgcc.ir.index import Atom, Index, Quotient, Variable, variable
 from wgcc.ir.loops import Part
 from wgcc.ir.places import SCALARS
-from wgcc.kernel.build import select, u32
-from wgcc.kernel.tree import Assign, Binary, Call, Element, Expr, Member, Name
-from wgcc.schedule.codegen.terms import element_type, expr_of, wgsl_type
-from wgcc.schedule.kernel import BYTES, VECTOR, WORD, Binding, Place
+from wgcc.kernel.build import expression, in_parens, member, select, u32
+from wgcc.kernel.tree import Assign, Binary, Call, Element, Expr, Member, Name, names_of
+from wgcc.ops.checks import literal, wgsl_type
+from wgcc.schedule.kernel import BYTES, VECTOR, WORD, Binding, Grid, Place
+
+
+def element_type(dtype: str) -> str:
+    """The type of the word that holds an element in a buffer."""
+    return "u32" if dtype == "bool" else wgsl_type(dtype)
+
+
+def number(value: float | int | bool, dtype: str) -> Expr:
+    return expression(literal(value, dtype))
+
+
+def zero(dtype: str) -> Expr:
+    return number(0, dtype)
+
+
+def is_number(expr: Expr) -> bool:
+    return not names_of(expr)
+
+
+def clamp_index(index: Expr, limit: int, dtype: str) -> Expr:
+    """A run-time index of some integer type as a u32 that is at most `limit`."""
+    if wgsl_type(dtype) == "u32":
+        return Call("min", (index, u32(limit)))
+    return expression("u32(clamp(INDEX, 0, LIMIT))", INDEX=index, LIMIT=expression(f"{limit}"))
+
+
+@lru_cache(maxsize=16384)
+def expr_of(index: Index) -> Expr:
+    """A position as a u32 expression."""
+    gains = [_term(atom, factor) for atom, factor in index.terms if factor > 0]
+    losses = [_term(atom, -factor) for atom, factor in index.terms if factor < 0]
+    if index.offset > 0 or not gains:
+        gains.append(u32(max(index.offset, 0)))
+    if index.offset < 0:
+        losses.append(u32(-index.offset))
+    total, *others = gains
+    for other in others:
+        total = Binary("+", total, other)
+    for loss in losses:
+        total = Binary("-", total, loss)
+    return total
+
+
+def _term(atom: Atom, factor: int) -> Expr:
+    expr = _atom(atom)
+    return expr if factor == 1 else Binary("*", expr, u32(factor))
+
+
+def _atom(atom: Atom) -> Expr:
+    if isinstance(atom, Variable):
+        return member(atom.name)
+    op = "/" if isinstance(atom, Quotient) else "%"
+    dividend = in_parens(expr_of(atom.dividend.compared()))
+    return Binary(op, dividend, u32(atom.divisor), parens=True)
+
+
+def thread_index(grid: Grid, threads: int) -> Expr:
+    """The number of a thread (`id`: global_invocation_id), or of a workgroup (`threads` = 1)."""
+    if grid[1] == 1:
+        return expression("id.x")
+    return expression("id.y * WIDTH + id.x", WIDTH=u32(grid[0] * threads))
+
 
 # A counter of rounds: uniforms take 16 bytes, of which the first word is used.
 COUNTER_TYPE = "vec4u"

@@ -27,9 +27,18 @@ from wgcc.kernel.tree import (
     Statement,
 )
 from wgcc.ops import OPS
+from wgcc.ops.checks import wgsl_type
 from wgcc.ops.registry import Helper, Indirect, Join, Pointwise, Source, View
-from wgcc.schedule.codegen.bindings import Bindings, Hoisting, identity
-from wgcc.schedule.codegen.terms import clamp_index, expr_of, is_number, number, wgsl_type, zero
+from wgcc.schedule.codegen.bindings import (
+    Bindings,
+    Hoisting,
+    clamp_index,
+    expr_of,
+    identity,
+    is_number,
+    number,
+    zero,
+)
 
 
 def nothing_hoisted(index: Index, load: Expr, kind: str = "f32") -> Expr | None:

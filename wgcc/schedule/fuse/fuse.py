@@ -21,12 +21,13 @@ from wgcc.schedule.fuse.group import (
     Precedence,
     Touched,
     falling,
+    find_bias_gradients,
     own_space,
     product_position,
+    space_by_rows,
 )
 from wgcc.schedule.fuse.materialise import Reason, choose_materialised
 from wgcc.schedule.fuse.merge import SMALL, Answer, Merge, common_space
-from wgcc.schedule.fuse.product_operands import find_bias_gradients, space_by_rows
 from wgcc.schedule.kernel import MAX_BINDINGS
 
 __all__ = ["Fused", "Group", "fuse", "own_space", "product_position"]

@@ -24,8 +24,7 @@ from wgcc.passes.dataflow import (
     moves,
     rearranges_axes,
 )
-from wgcc.schedule.fuse.group import Bound
-from wgcc.schedule.fuse.product_operands import joined_operands
+from wgcc.schedule.fuse.group import Bound, joined_operands
 from wgcc.schedule.kernel import MAX_BINDINGS, WORD
 
 # What may be computed again at every use: few cheap operations on few tensors.

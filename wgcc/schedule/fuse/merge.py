@@ -14,8 +14,17 @@ from wgcc.ir.graph import Node, Value
 from wgcc.ir.index import Coordinates, Space, coordinates_of, variable
 from wgcc.ops.registry import Indirect, Pointwise, Reduce, View
 from wgcc.passes.dataflow import Flow, behind_views, lowering, operand_places
-from wgcc.schedule.fuse.group import Bound, Group, Touched, own_space, product_position
-from wgcc.schedule.fuse.product_operands import MOST_SUMS, column_part, column_sums, rows_of
+from wgcc.schedule.fuse.group import (
+    MOST_SUMS,
+    Bound,
+    Group,
+    Touched,
+    column_part,
+    column_sums,
+    own_space,
+    product_position,
+    rows_of,
+)
 from wgcc.schedule.kernel import MAX_BINDINGS
 
 

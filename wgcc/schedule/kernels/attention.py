@@ -16,10 +16,18 @@ from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import statements, take_several, u32
 from wgcc.kernel.tree import Binary, Name
 from wgcc.ops.attention import optional
+from wgcc.schedule.codegen.bindings import thread_index
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.terms import grid_of, thread_index, unroll_times
 from wgcc.schedule.fuse.group import Group
-from wgcc.schedule.kernel import AttentionTask, DispatchWork, Launch, Place, WorkgroupVariable
+from wgcc.schedule.kernel import (
+    AttentionTask,
+    DispatchWork,
+    Launch,
+    Place,
+    WorkgroupVariable,
+    grid_of,
+    unroll_times,
+)
 from wgcc.schedule.kernels.attention_access import (
     AttentionAccess,
     AttentionSizes,

@@ -16,9 +16,10 @@ from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import expression, functions, member, when
 from wgcc.kernel.tree import Constant, Declaration, Name, Return, Statement
 from wgcc.ops.attention import HIDDEN, AttentionScope, optional
+from wgcc.ops.checks import wgsl_type
+from wgcc.schedule.codegen.bindings import number
 from wgcc.schedule.codegen.emitter import COMPONENTS, Emitter
 from wgcc.schedule.codegen.emitter import Scope as Statements
-from wgcc.schedule.codegen.terms import number, wgsl_type
 from wgcc.schedule.kernel import VECTOR, Place
 from wgcc.schedule.kernels.context import Context
 from wgcc.schedule.kernels.operands import vector_of, vector_regions

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from wgcc.kernel.build import counted_loop, expression, let, statements, u32
 from wgcc.kernel.parse import long_type
-from wgcc.kernel.rewrite.substitute import Filling
-from wgcc.kernel.rewrite.transform import Body
+from wgcc.kernel.rewrite.transform import Body, Filling
 from wgcc.kernel.tree import Expr, If, Name
 from wgcc.schedule.codegen.emitter import COMPONENTS
 

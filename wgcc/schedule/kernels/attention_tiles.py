@@ -13,12 +13,13 @@ from math import ceil
 from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import take_several
 from wgcc.kernel.rewrite.unroll import unroll
-from wgcc.schedule.codegen.terms import grid_of, thread_index
+from wgcc.schedule.codegen.bindings import thread_index
 from wgcc.schedule.kernel import (
     GOOD_ITERATIONS,
     MAX_WORKGROUP_BYTES,
     Launch,
     WorkgroupVariable,
+    grid_of,
     workgroup_bytes,
 )
 from wgcc.schedule.kernels.attention_access import AttentionAccess, AttentionSizes, TileLoop

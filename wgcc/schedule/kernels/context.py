@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from wgcc.ir.graph import FLOATS, Node, Value
 from wgcc.ir.places import ceil_div
-from wgcc.kernel.rewrite.substitute import Filling
+from wgcc.kernel.build import functions as parts_of_page
+from wgcc.kernel.rewrite.transform import Filling
 from wgcc.kernel.tree import Declaration, FunctionDef, Module, Statement
 from wgcc.ops.registry import Helper
 from wgcc.passes.dataflow import moves
-from wgcc.schedule.codegen.bindings import Bindings, Parts
+from wgcc.schedule.codegen.bindings import Bindings, Parts, thread_index
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.terms import grid_of, thread_index
 from wgcc.schedule.kernel import (
     GPU,
     AttentionTask,
@@ -24,9 +24,20 @@ from wgcc.schedule.kernel import (
     Place,
     ProductTask,
     WorkgroupVariable,
+    grid_of,
 )
 from wgcc.schedule.kernels.copies import Span
 from wgcc.schedule.kernels.render import page
+
+THREADS = """
+// One thread per result.
+@compute @workgroup_size(WORKGROUP)
+fn main(@builtin(global_invocation_id) id: vec3u) {
+  let o = INDEX;
+  if (o >= OUTER) { return; }
+  BODY();
+}
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +107,7 @@ class Context:
         holes: Mapping[str, Filling] | None = None,
         values: Mapping[str, object] | None = None,
         functions: Sequence[Declaration] = (),
+        body: Module | None = None,
         variant: Callable[[Module], Module] | None = None,
         iterations: int = 0,
         shared: tuple[WorkgroupVariable, ...] = (),
@@ -103,10 +115,10 @@ class Context:
         """A launch whose bindings come in the order that the first launch of the group fixed.
 
         `values` are names, flags and lists of the page, `holes` the trees that it leaves open;
-        `variant` rewrites the page.
+        `variant` rewrites the page. A page that is no file is `body`.
         """
         bindings = self._bound(emitter.bindings)
-        body = page(page_name, {**constants, **(values or {})}, holes)
+        body = body or page(page_name, {**constants, **(values or {})}, holes)
         body = variant(body) if variant else body
         kernel = Kernel(
             page_name,
@@ -154,7 +166,9 @@ class Context:
             "loop",
             emitter,
             constants={"OUTER": threads, **(constants or {}), "WORKGROUP": workgroup},
-            holes={"INDEX": thread_index(grid, workgroup), "BODY": tuple(body)},
+            body=Module(
+                parts_of_page(THREADS, INDEX=thread_index(grid, workgroup), BODY=tuple(body))
+            ),
             workgroup=(workgroup, 1, 1),
             grid=grid,
             iterations=iterations,

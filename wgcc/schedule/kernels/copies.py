@@ -17,15 +17,16 @@ from wgcc.ir.places import Place, ceil_div, round_up
 from wgcc.kernel.build import statements
 from wgcc.passes.dataflow import form_of, is_update, lists_of, replaced_by
 from wgcc.passes.lay_out import PARAMS
-from wgcc.schedule.codegen.terms import grid_of, thread_index
+from wgcc.schedule.codegen.bindings import thread_index
 from wgcc.schedule.kernel import (
     ALIGNMENT,
     GPU,
-    MAX_BINDINGS,
     Binding,
     Dispatch,
     Kernel,
     Launch,
+    grid_of,
+    has_room,
 )
 from wgcc.schedule.kernels.render import page
 
@@ -126,11 +127,6 @@ class Copies:
 def _is_written(graph: Graph, name: str, new: str) -> bool:
     """Is this what the entry leaves in the parameter? It may be written again after its update."""
     return name in graph.writes and graph.writes[name].name == new
-
-
-def has_room(lists: int, scalars: bool) -> bool:
-    """Can the kernel of an update bind copies as well?"""
-    return lists + scalars < MAX_BINDINGS
 
 
 def _dispatch(span: Span) -> Dispatch:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from wgcc.ir.places import MAX_BINDING, SCALARS, ceil_div
-from wgcc.kernel.build import statements
+from wgcc.kernel.build import functions, statements
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Module
 from wgcc.schedule.kernel import (
@@ -26,7 +26,6 @@ from wgcc.schedule.kernel import (
     Place,
     ThreadTask,
 )
-from wgcc.schedule.kernels.render import page
 
 # Entries do not run at the same time, so one word serves all of them. Buffers of inputs and outputs
 # are called ENTRY/NAME, those of optimizers opt/…, so none of them has this name.
@@ -38,6 +37,29 @@ MOST_GROUPS = 1024
 # What fits beside the flag: all tensors of an optimizer take one dispatch.
 MOST_RANGES = MAX_BINDINGS - 1
 LONGEST = MAX_BINDING // WORD
+
+PAGE = """
+// The bits are tested, because WGSL compilers may assume that NaN does not occur.
+fn is_bad(word: u32) -> bool {
+  return (word & 0x7f800000u) == 0x7f800000u;
+}
+
+// One thread looks at every STRIDE-th word of each range, from its FIRST on.
+@compute @workgroup_size(WORKGROUP)
+fn main(@builtin(global_invocation_id) id: vec3u) {
+  var bad = false;
+  LOOKS();
+  if (bad) {
+    atomicOr(&flag[0], 1u);
+  }
+}
+"""
+# What it does with each of them.
+LOOKS = """
+for (var i = FIRST_{0} + id.x; i < COUNT_{0}; i += STRIDE) {{
+  bad = bad || is_bad(x{0}[i]);
+}}
+"""
 
 
 def guard(written: Mapping[str, Place]) -> tuple[Dispatch, ...]:
@@ -113,7 +135,7 @@ def _dispatch(runs: Sequence[_Run]) -> Dispatch:
         "finite",
         bindings,
         tuple(constants.items()),
-        page("finite", constants),
+        _page(len(runs)),
         functions=(),
         workgroup=(WORKGROUP, 1, 1),
     )
@@ -124,6 +146,11 @@ def _dispatch(runs: Sequence[_Run]) -> Dispatch:
         (*(run.label for run in runs), "1 if a word is NaN or infinite"),
         _work(bindings, regions, constants),
     )
+
+
+def _page(ranges: int) -> Module:
+    looks = [statement for n in range(ranges) for statement in statements(LOOKS.format(n))]
+    return Module(functions(PAGE, LOOKS=tuple(looks)))
 
 
 def _work(

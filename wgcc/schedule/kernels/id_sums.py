@@ -20,19 +20,12 @@ from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import counted_loop, expression, let, select, several, statements, u32, when
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Binary, Call, Declaration, Expr, Name, Return, Statement
+from wgcc.ops.checks import wgsl_type
 from wgcc.ops.gather import FAN, RUN
+from wgcc.schedule.codegen.bindings import clamp_index, expr_of, thread_index, zero
 from wgcc.schedule.codegen.emitter import Emitter, Scope
-from wgcc.schedule.codegen.terms import (
-    clamp_index,
-    expr_of,
-    grid_of,
-    thread_index,
-    unroll_times,
-    wgsl_type,
-    zero,
-)
 from wgcc.schedule.fuse.group import Group
-from wgcc.schedule.kernel import Launch, WorkgroupVariable
+from wgcc.schedule.kernel import Launch, WorkgroupVariable, grid_of, unroll_times
 from wgcc.schedule.kernels.context import Context, GroupCode
 from wgcc.schedule.kernels.ordering import launch_sort
 

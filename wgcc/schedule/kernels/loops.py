@@ -28,6 +28,7 @@ from wgcc.kernel.build import (
     all_of,
     counted_loop,
     expression,
+    functions,
     pattern,
     several,
     statements,
@@ -35,16 +36,15 @@ from wgcc.kernel.build import (
     when,
 )
 from wgcc.kernel.rewrite.transform import Body
-from wgcc.kernel.tree import Assign, Element, Expr, Let, Name, Statement
+from wgcc.kernel.tree import Assign, Declaration, Element, Expr, Let, Module, Name, Statement
+from wgcc.ops.checks import wgsl_type
 from wgcc.ops.registry import Reduce
 from wgcc.passes.dataflow import lowering
-from wgcc.schedule.codegen.bindings import Touch, is_counter
+from wgcc.schedule.codegen.bindings import Touch, is_counter, thread_index
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.terms import grid_of, thread_index, unroll_times, wgsl_type
-from wgcc.schedule.fuse.group import Group
+from wgcc.schedule.fuse.group import Group, column_sums, rows_of
 from wgcc.schedule.fuse.merge import RowLoops
-from wgcc.schedule.fuse.product_operands import column_sums, rows_of
-from wgcc.schedule.kernel import GOOD_ITERATIONS, Launch, WorkgroupVariable
+from wgcc.schedule.kernel import GOOD_ITERATIONS, Launch, WorkgroupVariable, grid_of, unroll_times
 from wgcc.schedule.kernels.context import Context, GroupCode
 from wgcc.schedule.kernels.lane_shape import LaneShape, lane_shape
 
@@ -56,6 +56,35 @@ WORKGROUP, SMALL_WORKGROUP = 256, 64
 THREADS = (32, 64, 128, 256)
 # With so many results side by side, one thread each keeps a GPU busy.
 MANY_RESULTS = 65_536
+
+ROWS = """
+// One workgroup per result: its lanes share the row, then combine what they found by halves.
+@compute @workgroup_size(LANES)
+fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) lane: u32) {
+  let o = INDEX;
+  if (o >= OUTER) { return; }
+  BODY();
+}
+"""
+COLUMNS = """
+// One workgroup for WIDTH results that are side by side. Each of its lanes takes every ROWS-th row
+// of one of them; then they combine what they found by halves.
+@compute @workgroup_size(LANES)
+fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) lane: u32) {
+  let tile = INDEX;
+  let first = tile * WIDTH;
+  if (first >= OUTER) { return; }
+  let column = lane % WIDTH;
+  OWN();
+  BODY();
+}
+"""
+WHOLE = "let o = first + column; let row = lane / WIDTH;"
+RAGGED = """
+// Lanes beyond the last result have no rows; they only wait for the others.
+let o = min(first + column, OUTER - 1u);
+let row = select(INNER, lane / WIDTH, first + column < OUTER);
+"""
 
 
 def loop_code(group: Group, context: Context) -> GroupCode:
@@ -326,6 +355,14 @@ def _workgroup_size(space: Space) -> int:
     return WORKGROUP if space.outer >= WORKGROUP else SMALL_WORKGROUP
 
 
+def _main(space: Space, shape: LaneShape, index: Expr, body: Body) -> tuple[Declaration, ...]:
+    """The function of a workgroup that makes one result, or several that are side by side."""
+    if shape.width == 1:
+        return functions(ROWS, INDEX=index, BODY=body)
+    own = RAGGED if space.outer % shape.width else WHOLE
+    return functions(COLUMNS, INDEX=index, OWN=statements(own), BODY=body)
+
+
 def _workgroups(group: Group, context: Context, shape: LaneShape) -> Launch:
     """Workgroups that share rows."""
     writer = _Writer(group, context, shape)
@@ -338,8 +375,7 @@ def _workgroups(group: Group, context: Context, shape: LaneShape) -> Launch:
         "columns" if shape.width > 1 else "rows",
         writer.emitter,
         constants=constants | more,
-        values={"ragged": space.outer % shape.width > 0},
-        holes={"INDEX": thread_index(grid, 1), "BODY": body},
+        body=Module(_main(space, shape, thread_index(grid, 1), body)),
         workgroup=(shape.lanes, 1, 1),
         grid=grid,
         iterations=ceil_div(writer.iterations, writer.unrolled),

@@ -14,26 +14,25 @@ from wgcc.ir.graph import Node
 from wgcc.ir.index import Index, Variable, coordinates_of, linear, variable
 from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import expression, member, u32
-from wgcc.kernel.rewrite.substitute import Filling
-from wgcc.kernel.rewrite.transform import Body
+from wgcc.kernel.rewrite.transform import Body, Filling
 from wgcc.kernel.tree import Assign, Binary, Declaration, Expr, If, Name, Statement
 from wgcc.ops.registry import Reduce
 from wgcc.passes.dataflow import lowering
 from wgcc.schedule.codegen.bindings import Touch
 from wgcc.schedule.codegen.emitter import COMPONENTS, Emitter
-from wgcc.schedule.codegen.terms import Grid, grid_of
 from wgcc.schedule.fuse.fuse import product_position
-from wgcc.schedule.fuse.group import Group
-from wgcc.schedule.fuse.product_operands import ColumnPart, column_part
+from wgcc.schedule.fuse.group import ColumnPart, Group, column_part
 from wgcc.schedule.kernel import (
     MAX_WORKGROUPS,
     VECTOR,
     WORD,
     DispatchWork,
+    Grid,
     Launch,
     Place,
     ProductTask,
     WorkgroupVariable,
+    grid_of,
 )
 from wgcc.schedule.kernels.context import Context, GroupCode
 from wgcc.schedule.kernels.operands import (

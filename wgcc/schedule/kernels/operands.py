@@ -26,9 +26,8 @@ from wgcc.kernel.build import member
 from wgcc.kernel.tree import Call, Declaration, Expr, FunctionDef, Member, Return, Struct
 from wgcc.passes.dataflow import moves
 from wgcc.passes.lay_out import may_be_copied
-from wgcc.schedule.codegen.bindings import Parts, Touch, identity
+from wgcc.schedule.codegen.bindings import Parts, Touch, expr_of, identity
 from wgcc.schedule.codegen.emitter import COMPONENTS, Emitter, Scope, nothing_hoisted
-from wgcc.schedule.codegen.terms import expr_of
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import VECTOR, Place
 from wgcc.schedule.kernels.context import Context

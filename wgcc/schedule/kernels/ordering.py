@@ -16,11 +16,12 @@ from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import expression, select, statements
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Call, Declaration, Expr, Name, Return
+from wgcc.ops.checks import wgsl_type
 from wgcc.ops.ordering import HIDDEN
+from wgcc.schedule.codegen.bindings import number, thread_index
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.terms import grid_of, number, thread_index, unroll_times, wgsl_type
 from wgcc.schedule.fuse.group import Group
-from wgcc.schedule.kernel import Launch, WorkgroupVariable
+from wgcc.schedule.kernel import Launch, WorkgroupVariable, grid_of, unroll_times
 from wgcc.schedule.kernels.context import Context, GroupCode
 
 THREADS = 64

@@ -23,15 +23,10 @@ from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import counted_loop, several, statements, u32, write_out
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Declaration, Expr, Module, Name
+from wgcc.schedule.codegen.bindings import thread_index
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.terms import (
-    MAX_UNROLLED,
-    grid_of,
-    thread_index,
-    unroll_times,
-)
 from wgcc.schedule.fuse.group import Group
-from wgcc.schedule.kernel import GOOD_ITERATIONS, Launch
+from wgcc.schedule.kernel import GOOD_ITERATIONS, MAX_UNROLLED, Launch, grid_of, unroll_times
 from wgcc.schedule.kernels.context import Context, GroupCode
 from wgcc.schedule.kernels.ordering import key_of
 

@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from wgcc.ir.dtypes import F16
 from wgcc.kernel.parse import long_type, parse_module
-from wgcc.kernel.rewrite.substitute import Filling, fill
+from wgcc.kernel.rewrite.transform import Filling, fill
 from wgcc.kernel.tree import (
     Constant,
     Declaration,

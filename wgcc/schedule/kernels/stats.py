@@ -12,9 +12,8 @@ from wgcc.ir.places import ceil_div
 from wgcc.kernel.tree import Declaration, Name, Return
 from wgcc.ops.stats import BINS, KINDS
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.terms import unroll_times
 from wgcc.schedule.fuse.group import Group
-from wgcc.schedule.kernel import Launch, WorkgroupVariable
+from wgcc.schedule.kernel import Launch, WorkgroupVariable, unroll_times
 from wgcc.schedule.kernels.context import Context, GroupCode
 from wgcc.schedule.kernels.ordering import PairReduction
 

@@ -15,13 +15,11 @@ from wgcc.kernel.build import all_of, expression, functions, let, statements, u3
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Assign, Binary, Element, Expr, Let, Name
 from wgcc.passes.dataflow import form_of, lists_of, scalars_of
-from wgcc.schedule.codegen.bindings import shown_as
+from wgcc.schedule.codegen.bindings import shown_as, thread_index
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.terms import grid_of, thread_index
 from wgcc.schedule.fuse.group import Group
-from wgcc.schedule.kernel import Launch, Place
+from wgcc.schedule.kernel import Launch, Place, grid_of, has_room
 from wgcc.schedule.kernels.context import Context, GroupCode
-from wgcc.schedule.kernels.copies import has_room
 
 WORKGROUP = 256
 VECTOR = 4

@@ -14,9 +14,9 @@ from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import all_of, expression, in_parens, select, statements, u32, when
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Assign, Binary, Expr, Name, Statement
-from wgcc.schedule.codegen.bindings import byte_of
+from wgcc.ops.checks import wgsl_type
+from wgcc.schedule.codegen.bindings import byte_of, clamp_index, expr_of
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.terms import clamp_index, expr_of, wgsl_type
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import Launch
 from wgcc.schedule.kernels.context import Context, GroupCode

@@ -29,8 +29,8 @@ from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ir.places import ALIGNMENT, SCALARS, ceil_div
 from wgcc.ops.registry import Indirect, Pointwise, Special
 from wgcc.passes.dataflow import lowering
+from wgcc.passes.lay_out import GRADS, Layout
 from wgcc.schedule.kernel import Place
-from wgcc.schedule.layout import GRADS, Layout
 
 
 class _Taken(Protocol):

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from wgcc.kernel.build import expression, statements
 from wgcc.kernel.parse import parse_module
-from wgcc.kernel.rewrite.substitute import Filling, fill
-from wgcc.kernel.rewrite.transform import Body
+from wgcc.kernel.rewrite.transform import Body, Filling, fill
 from wgcc.kernel.tree import Module
 from wgcc.schedule.kernel import AttentionTask, DispatchWork, ProductTask, ThreadTask
 

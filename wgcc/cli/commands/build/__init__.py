@@ -142,7 +142,7 @@ def _build(
     from wgcc.bundle.plan import TWIN
     from wgcc.cli.commands.build.summary import facts, summary
     from wgcc.compiler import compile_file
-    from wgcc.ir.captures import patterns_of
+    from wgcc.ir.program import patterns_of
 
     started = time.perf_counter()
     compiled = compile_file(
