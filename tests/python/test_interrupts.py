@@ -253,8 +253,8 @@ LEFT = """
 import os, signal, sys, threading
 import wgcc_runtime
 from line_training import batches
-from wgcc_runtime import wasm_engine
-wasm_engine.WAIT_SECONDS = float(sys.argv[2])
+from wgcc_runtime import wasm_team
+wasm_team.WAIT_SECONDS = float(sys.argv[2])
 model = wgcc_runtime.load(sys.argv[1], device="wasm")
 class Handler:
     def __call__(self, *_):
