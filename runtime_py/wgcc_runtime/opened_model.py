@@ -173,7 +173,7 @@ class OpenedModel(StepsInHalves):
             return self._quick[entry](inputs)
 
     def _find_quick(self, entry: Entry) -> None:
-        """From now on calls of the entry are quick, if it takes only microseconds."""
+        """Makes later calls of the entry quick, if it takes only microseconds."""
         quick = self._machine.quick(entry.name) if can_be_quick(entry) else None
         if quick:
             self._quick[entry.name] = quick
