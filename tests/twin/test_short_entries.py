@@ -143,7 +143,7 @@ def test_training_in_the_callers_thread(
             if one is model:
                 forbid_handing_over(one, patch)
             (batch,) = batches(1)
-            with pytest.raises(WgccError, match="^nan: "):
+            with pytest.raises(WgccError, match=r"^nan: "):
                 one.train(**{**batch, "y": np.full_like(batch["y"], 3e38)})
             one.fit(iter(batches(5)), steps=5, progress=False)
         one.predict(x=X)
@@ -164,7 +164,7 @@ def test_a_closed_model_and_a_new_device(model: Model) -> None:
     wanted = model.predict(x=X)["p"]
     assert wanted.any()
     model.close()
-    with pytest.raises(WgccError, match="^closed: "):
+    with pytest.raises(WgccError, match=r"^closed: "):
         model.predict(x=X)
 
 
@@ -174,7 +174,7 @@ def test_a_trap_is_a_lost_device(model: Model) -> None:
     model.snapshot()
     with pytest.raises(WgccError, match=r"^device-lost: .*unreachable"):
         model.predict(x=np.full_like(X, line_twin.TRAP))
-    with pytest.raises(WgccError, match="^device-lost: "):
+    with pytest.raises(WgccError, match=r"^device-lost: "):
         model.predict(x=X)
     model.recover()
     assert model.predict(x=X)["p"].any()
