@@ -103,6 +103,8 @@ async function train() {
     Object.assign(globalThis, { wgccBuilt: { ms, kernels: plan.kernels.length } });
     bench.announce('built');
     if (bench.tab !== 'Inside') showTab('Run');
+    // On a phone it is below the editor.
+    $('seeing').scrollIntoView({ block: 'nearest' });
     await runBundle(built);
     bench.announce('opened');
     enter('ready', `Compiled in ${(ms / 1000).toFixed(2)} s: ${plan.kernels.length} kernels.`);

@@ -24,4 +24,8 @@ const HOSTILE = [
   program({ 'model.wg': 'x'.repeat(2_000_000) }, 'model.wg'),
 ];
 const fromPython = process.argv[2] ? await readAddress(process.argv[2]) : null;
-answer({ fromPython, own: await readAddress(own), hostile: await Promise.all(HOSTILE.map(readAddress)) });
+answer({
+  fromPython,
+  own: await readAddress(own),
+  hostile: await Promise.all(HOSTILE.map(readAddress)),
+});

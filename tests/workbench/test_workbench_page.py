@@ -12,6 +12,7 @@ import pytest
 
 from adapters import ROOT
 from web_stacks import run_node, tool
+from wgcc.cli.commands.verify.stacks import _program
 from wgcc.workbench.address import address_of
 from wgcc.workbench.folder import write_site
 from wgcc.workbench.npm_parts import npm_folder
@@ -111,6 +112,14 @@ def test_it_works_without_a_network_and_contacts_no_host(seen: Any) -> None:
 
 def test_a_later_visit_starts_from_the_memory_that_the_page_kept(seen: Any) -> None:
     assert seen["offline"]["isKept"]
+
+
+def test_in_firefox_under_a_strict_policy_an_address_runs_nothing(site: Path) -> None:
+    seen = run_node("workbench_firefox.mjs", str(site), _program("firefox"))
+    assert "tahn" in seen["problem"] and not seen["before"]
+    assert seen["state"] in ("training", "ready")
+    assert min(seen["losses"][-3:]) < seen["losses"][0]
+    assert not seen["wasRun"] and seen["refused"] == []
 
 
 def test_an_address_can_only_fill_the_editor() -> None:
