@@ -19,7 +19,7 @@ from nbclient.exceptions import CellExecutionError
 from adapters import ROOT
 from wgcc.cell_magic import CellError, workbench_cell
 from wgcc.workbench.address import address_of
-from wgcc.workbench.frame import _served
+from wgcc.workbench.frame import _serve_site
 
 # The cells of one notebook; each test looks at the outputs of some of them.
 LINE = """%%wg net B=width rate=0.01 --seed 7
@@ -142,7 +142,7 @@ def test_a_cell_is_shown_in_the_workbench(monkeypatch: pytest.MonkeyPatch) -> No
         written.append(folder)
 
     monkeypatch.setattr("wgcc.workbench.folder.write_site", write)
-    monkeypatch.setattr("wgcc.workbench.frame._served", cache(_served.__wrapped__))
+    monkeypatch.setattr("wgcc.workbench.frame._serve_site", cache(_serve_site.__wrapped__))
     shell = SimpleNamespace(user_ns={"tall": 900})
     first, second = (workbench_cell(shell, line, "model M {}\n") for line in ("", "tall"))
     # One site for all cells of a process.

@@ -17,7 +17,7 @@ NAME = "model.wg"
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class WorkbenchFrame:
     """Notebooks show it as a frame; elsewhere it is its address."""
 
     address: str
@@ -33,13 +33,13 @@ class Frame:
         )
 
 
-def frame(text: str, height: int = HEIGHT) -> Frame:
+def frame(text: str, height: int = HEIGHT) -> WorkbenchFrame:
     """A program in the workbench. It runs on this machine; a notebook elsewhere cannot show it."""
-    return Frame(f"{_served()}?embed{address_of({NAME: text}, NAME)}", height)
+    return WorkbenchFrame(f"{_serve_site()}?embed{address_of({NAME: text}, NAME)}", height)
 
 
 @functools.cache
-def _served() -> str:
+def _serve_site() -> str:
     """The address of the site, served as long as this process lives."""
     from wgcc.workbench.folder import write_site
 
