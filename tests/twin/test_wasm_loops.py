@@ -79,3 +79,31 @@ def test_blocks_of_any_width_give_the_bits_of_a_sum_row_by_row(columns: int) -> 
             result = kernel.run(threads)["y"]
             np.testing.assert_array_equal(result[:whole], want[:whole])
             np.testing.assert_allclose(result[whole:], want[whole:], rtol=1e-5, atol=1e-5)
+
+
+BYTE_SUMS = """
+  var total: f32 = 0.0f;
+  for (var r = 0u; r < ROWS; r++) {
+    let x_0 = x[r];
+    let a_0 = extractBits(bitcast<i32>(a[r * WORDS + o / 4u]), o % 4u * 8u, 8u);
+    total = (total + x_0 * f32(a_0));
+  }
+  y[o] = total;
+"""
+
+
+@pytest.mark.parametrize("columns", [64, 2048, 2404])
+def test_sums_of_bytes(columns: int) -> None:
+    """Long rows are read in wider blocks."""
+    random, rows = np.random.default_rng(columns), 5
+    numbers = random.integers(-128, 128, (rows, columns)).astype(np.int8)
+    x = random.normal(size=rows).astype(np.float32)
+    arrays = {"x": x, "a": numbers.view(np.uint32), "y": np.zeros(columns, np.float32)}
+    task = ThreadTask("o", columns, statements(BYTE_SUMS))
+    constants = {"ROWS": rows, "WORDS": columns // 4}
+    kernel = Built(work_of(task, "", constants, arrays, ("y",)), arrays, threads=7)
+    want = np.zeros(columns, np.float32)
+    for row in range(rows):
+        want = want + x[row] * numbers[row].astype(np.float32)
+    for threads in (1, 3, 7):
+        np.testing.assert_array_equal(kernel.run(threads)["y"], want)

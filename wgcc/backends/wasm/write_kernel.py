@@ -37,6 +37,7 @@ from wgcc.kernel.rewrite.substitute import fill, substitute_body
 from wgcc.kernel.tree import (
     Assign,
     Binary,
+    Call,
     Expr,
     FunctionDef,
     If,
@@ -46,6 +47,8 @@ from wgcc.kernel.tree import (
     Name,
     Statement,
     Unary,
+    expressions_of,
+    parts_of,
 )
 from wgcc.schedule.kernel import AttentionTask, DispatchWork, ProductTask, ThreadTask
 
@@ -53,6 +56,10 @@ from wgcc.schedule.kernel import AttentionTask, DispatchWork, ProductTask, Threa
 GRAIN = 16
 # Columns that are summed at a time, with one sum each: two lines of a cache, half of the registers.
 WIDE_BLOCK = 32
+# The same of bytes, if each row is as long as half a page: few columns of it are not worth reaching
+# for a page. The sums are then in memory.
+BYTE_BLOCK = 256
+LONG_BYTE_ROW = 2048
 # With fewer rows than this, columns are shared out.
 MIN_ROWS = 8
 # Loops with more statements are not run for several vectors at a time: registers are few.
@@ -333,8 +340,22 @@ def _block_of(program: Program) -> int | None:
         return None
     if not _has_one_loop(program):
         return None
-    sums = sum(isinstance(statement, Assign) for statement in loops[0].body)
-    return WIDE_BLOCK if sums == 1 and program.count >= WIDE_BLOCK else GRAIN
+    if sum(isinstance(statement, Assign) for statement in loops[0].body) > 1:
+        return GRAIN
+    if program.count >= LONG_BYTE_ROW and _loads_bytes(loops[0]):
+        return BYTE_BLOCK
+    return WIDE_BLOCK if program.count >= WIDE_BLOCK else GRAIN
+
+
+def _loads_bytes(loop: Loop) -> bool:
+    """Whether the loop takes numbers out of words."""
+    parts = (
+        part
+        for statement in loop.body
+        for whole in expressions_of(statement)
+        for part in parts_of(whole)
+    )
+    return any(isinstance(part, Call) and part.name == "extractBits" for part in parts)
 
 
 # WebAssembly's own min and max keep NaN; one element is computed where a GPU takes four.
