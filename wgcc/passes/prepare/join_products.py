@@ -2,7 +2,8 @@
 with several parameters. Kernels load joined operands from where their parts are.
 
 a @ b + c @ d is one product over the joined inner axis, so that its results are moved once, unless
-an operand is unpacked from bytes while it is loaded: joined, it would have to be stored. x @ b and x @ c, where nothing follows that one kernel could do to the results of one, load x once.
+an operand is unpacked from bytes while it is loaded: joined, it would have to be stored. x @ b and
+x @ c, where nothing follows that one kernel could do to the results of one, load x once.
 
 A product of which only the transpose is used is computed transposed: bᵀ @ aᵀ. The gradient of a
 table that is also the output layer is one: stored as the product's rows, it would be read by
