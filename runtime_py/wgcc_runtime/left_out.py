@@ -1,4 +1,4 @@
-"""What checkpoints leave out: weights that are in the bundle, of models that correct them.
+"""Chooses the weights that checkpoints leave out: those in the bundle that are only corrected.
 
 A model with weights of 4 bits learns a few corrections; only these, and their moments, are saved.
 Mirrors left_out.js.

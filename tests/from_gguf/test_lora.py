@@ -13,6 +13,7 @@ from safetensors.numpy import load_file
 
 from gguf_files import write_gguf
 from lora_case import LENGTH, RANK, RATE, STEPS, rows_of, start_values
+from web_stacks import run_node
 from wgcc.cli import main
 from wgcc.from_gguf.lora import LoraOptions, prepare_lora
 from wgcc_runtime import Model, WgccError, load
@@ -68,6 +69,19 @@ def test_checkpoints_hold_corrections_alone(model: Model, imported: Path, tmp_pa
     with load(imported / "lora", device="wasm", weights=tmp_path / "a.safetensors") as other:
         own = load_file(tmp_path / "a.safetensors")
         assert all(np.array_equal(other.params()[name], own[name]) for name in names)
+
+
+def test_javascript_saves_the_same_bytes(model: Model, imported: Path, tmp_path: Path) -> None:
+    ids, targets = rows_of(0)
+    model.train(ids=ids, targets=targets)
+    path = tmp_path / "a.safetensors"
+    model.save(path)
+    loss = float(model.train(ids=ids, targets=targets)["loss"])
+    data = {"ids": ids.tolist(), "targets": targets.tolist()}
+    seen = run_node("corrections.mjs", str(imported / "lora"), str(path), data=data)
+    assert seen["isSame"] and np.float32(seen["loss"]) == np.float32(loss)
+    # The base has 77 kB.
+    assert seen["whole"] > seen["part"] + 70_000
 
 
 def test_other_weights_are_saved_with_their_corrections(model: Model, tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""What an imported folder needs to learn: `lora.wg`, a program with corrections beside the model's
-weights, and `lora/`, its bundle."""
+"""Makes an imported folder able to learn: `lora.wg` is a program with corrections beside the
+model's weights, `lora/` its bundle."""
 
 from __future__ import annotations
 
@@ -128,11 +128,11 @@ class _BaseWeights(Mapping[str, Array]):
             self._file = safe_open(path, "numpy")
         except (SafetensorError, OSError) as error:
             raise WgError(f"cannot read {path}: {error}") from None
-        names = self._file.keys()
+        names = self._file.keys()  # type: ignore[no-untyped-call]
         self._names = {f"{BASE}{name}": name for name in names}
 
     def __getitem__(self, name: str) -> Array:
-        array: Array = self._file.get_tensor(self._names[name])
+        array: Array = self._file.get_tensor(self._names[name])  # type: ignore[no-untyped-call]
         return array
 
     def __iter__(self) -> Iterator[str]:

@@ -190,8 +190,8 @@ def command(
     if lora is not None:
         rest["language_model"], default = bundle, bundle / "adapter.safetensors"
         bundle = learning_bundle(bundle, data, lora)
-    given = {"eval": eval_data, "out": out or default, "steps": steps or default_steps(lora)}
-    job = TrainingJob(bundle=bundle, data=data, **given, **rest)
+    rest |= {"out": out or default, "steps": steps or default_steps(lora)}
+    job = TrainingJob(bundle=bundle, data=data, eval=eval_data, **rest)
     if eval_data and job.held_out:
         raise click.UsageError("--eval and --held-out both say what to evaluate on: give one")
     with failures():
