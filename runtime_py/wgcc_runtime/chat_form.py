@@ -1,4 +1,4 @@
-"""How a conversation becomes text for a model that chats: what stands around each message.
+"""Turns a conversation into text for a model that chats, with what stands around each message.
 
 It is known from marks in the model's chat template, as llama.cpp does it: a template is a program
 of whoever made the file, and is not run.

@@ -20,5 +20,6 @@ const norm = (await changed.params())['base.norm.g'];
 await changed.loadParams({ 'base.norm.g': norm.map(x => 2 * x) }, { strict: false });
 const whole = (await changed.save()).byteLength;
 const isSame = Buffer.compare(Buffer.from(saved), bytes) === 0;
-process.stdout.write(JSON.stringify({ isSame, loss: loss[0] ?? loss, whole, part: saved.byteLength }));
+const result = { isSame, loss: loss[0] ?? loss, whole, part: saved.byteLength };
+process.stdout.write(JSON.stringify(result));
 process.exit(0);

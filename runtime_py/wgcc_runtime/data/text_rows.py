@@ -67,12 +67,12 @@ def _of_lines(text: str, path: Path, tokens: Tokens, chat: ChatForm | None) -> I
         if not line.strip():
             continue
         try:
-            yield _items(_parsed(line), tokens, chat)
+            yield _items(_parse(line), tokens, chat)
         except (ValueError, RecursionError) as error:
             raise WgccError("data", f"{path}, line {number}: {error}", str(path)) from None
 
 
-def _parsed(line: str) -> Any:
+def _parse(line: str) -> Any:
     try:
         return json.loads(line)
     except ValueError as error:

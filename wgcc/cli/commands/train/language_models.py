@@ -107,7 +107,7 @@ def learned_rows(plan: Plan, folder: Path, path: Path) -> Data:
 
 
 def chat_form_of(folder: Path) -> Any:
-    """How the folder's model chats, or None if it has no template, or one that is not known."""
+    """The form of conversations of the folder's model; None if its template is not known."""
     from wgcc.from_gguf.folder import TEMPLATE
     from wgcc_runtime.chat_form import chat_form
 
