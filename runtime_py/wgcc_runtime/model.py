@@ -297,7 +297,7 @@ class Model(OpenedModel, WithTokens):
         save_checkpoint(path, plan, arrays, progress, keep_previous, self.preparation)
 
     def _own_tensors(self, plan: Plan) -> dict[str, Tensor]:
-        """The tensors of a checkpoint: all, if the weights to correct are not those of the bundle."""
+        """The tensors of a checkpoint; without the bundle's, if these are only corrected."""
         tensors, omitted = plan.persistent(), left_out(plan)
         params = {name for name in omitted if tensors[name].role == "param"}
         if params & (self._changed | self._values.given.keys()):
