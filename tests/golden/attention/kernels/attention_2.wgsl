@@ -255,9 +255,10 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) slot:
   finish_y(z, h_key, m.z, across, 1.0 / sum.z * y_2_0);
   finish_y(z, h_key, m.w, across, 1.0 / sum.w * y_3_0);
   // The first thread of the four rows stores one of them, the next one another.
-  if (across < 4u && m[across] < TALL) {
-    let h = h_key * SHARED + m[across] % SHARED;
-    put_rows(z, h, m[across] / SHARED, 0u, peak[across]);
-    put_rows(z, h, m[across] / SHARED, 1u, wg_log(sum[across]));
+  let row = m[across % 4u];
+  if (across < 4u && row < TALL) {
+    let h = h_key * SHARED + row % SHARED;
+    put_rows(z, h, row / SHARED, 0u, peak[across]);
+    put_rows(z, h, row / SHARED, 1u, wg_log(sum[across]));
   }
 }
