@@ -25,6 +25,7 @@ from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Assign, Binary, Call, Expr, Let, Name, Statement
 from wgcc.schedule.kernel import VECTOR
 from wgcc.schedule.kernels.operands import INNER, Operand
+from wgcc.schedule.kernels.shared_tile import SharedTile
 from wgcc.schedule.kernels.tile_shape import Sizes, Tile
 
 
@@ -51,17 +52,17 @@ def fours(count: Expr) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class TileLoad:
-    """The loads of one operand; `width` is how many rows or columns an element of the tile holds.
+    """The loads of one operand, into a tile whose elements hold `width` rows or columns.
 
     `hoisted`: its rows or columns are found before the loop over tiles.
     """
 
     operand: Operand
-    width: int
-    half: bool
     hoisted: bool
+    shared: SharedTile
     tile: Tile
     sizes: Sizes
+    is_unrolled: bool
 
     def before(self) -> Body:
         """Finds the rows or columns that a thread loads, which are the same in every tile."""
@@ -125,16 +126,20 @@ class TileLoad:
 
     def _store_unit(self, unit: int) -> Iterator[Statement]:
         number, present = self.number(unit), self.present(unit)
-        inner, own = in_parens(self.inner_at(number)), self.own_at(number)
-        tile, stride = f"{self.operand.name}_tile", f"{self.operand.name.upper()}_STRIDE"
-        if not self.is_along_inner:
-            place = expression(f"{tile}[INNER * {stride} + OWN]", INNER=inner, OWN=own)
-            yield from when(present, (Assign(place, self.element(self.value(unit, 0))),))
-            return
-        at = Name(f"{self.operand.name}_at{unit}")
-        yield let(at.name, expression(f"INNER * 4u * {stride} + OWN", INNER=inner, OWN=own))
-        for component, value in enumerate(self._transpose(unit)):
-            place = expression(f"{tile}[AT]", AT=plus(at, component, stride))
+        inner, own = self.inner_at(number), self.own_at(number)
+        if self.is_along_inner:
+            # The place of its first element along the inner axis.
+            k = Name(f"{self.operand.name}_in{unit}")
+            yield let(k.name, expression("INNER * 4u", INNER=in_parens(inner)))
+            values, places = self._transpose(unit), [plus(k, n) for n in range(VECTOR)]
+        else:
+            values, places = iter((self.value(unit, 0),)), [inner]
+        if self.width == VECTOR:
+            at = Name(f"{self.operand.name}_at{unit}")
+            yield let(at.name, own)
+            own = at
+        for k, value in zip(places, values, strict=True):
+            place = self.shared.place(k, own)
             yield from when(present, (Assign(place, self.element(value)),))
 
     def _transpose(self, unit: int) -> Iterator[Expr]:
@@ -148,7 +153,7 @@ class TileLoad:
 
     def element(self, value: Expr) -> Expr:
         kind = "vec4<f16>" if self.width == VECTOR else F16
-        return Call(kind, (value,)) if self.half else value
+        return Call(kind, (value,)) if self.shared.half else value
 
     def number(self, unit: int) -> Expr:
         return Name("u") if self.has_loop else _number(unit)
@@ -182,6 +187,10 @@ class TileLoad:
             return plus(expression("FIRST + OWN * 4u", FIRST=first, OWN=own), component)
         is_vector = self.operand.vector and not self.is_along_inner
         return Binary("+", fours(first) if is_vector else first, own)
+
+    @property
+    def width(self) -> int:
+        return self.shared.width
 
     @property
     def is_along_inner(self) -> bool:
@@ -225,7 +234,8 @@ class TileLoad:
     @property
     def has_loop(self) -> bool:
         """Drivers unroll it; hoisted parts of several rows or columns need names instead."""
-        return self.each > 2 and (self.stays_in_row or not self.hoisted)
+        most = 4 if self.is_unrolled else 2
+        return self.each > most and (self.stays_in_row or not self.hoisted)
 
     @property
     def ends(self) -> bool:
