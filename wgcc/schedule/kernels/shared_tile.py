@@ -63,7 +63,7 @@ class SharedTile:
         if self.width == 1:
             start = expression(f"K * {self.operand.name.upper()}_STRIDE + {lane}", K=k)
             step = expression(f"{part}u * {self.lanes}")
-            return self._at(Binary("+", start, step) if part else start)
+            return self.at(Binary("+", start, step) if part else start)
         at = f"{self.name}[{part}u][K][{lane}]" if self._has_parts else f"{self.name}[K][{lane}]"
         return expression(at, K=k)
 
@@ -71,7 +71,7 @@ class SharedTile:
         """An element by its place along both axes; `own` is a name where it is a vector."""
         if self.width == 1:
             stride = f"{self.operand.name.upper()}_STRIDE"
-            return self._at(expression(f"K * {stride} + OWN", K=in_parens(k), OWN=own))
+            return self.at(expression(f"K * {stride} + OWN", K=in_parens(k), OWN=own))
         if not self._has_parts:
             return expression(f"{self.name}[K][OWN]", K=k, OWN=own)
         at = f"{self.name}[OWN / {self.lanes}][K][OWN % {self.lanes}]"
@@ -84,7 +84,8 @@ class SharedTile:
         place = self.place(k, expression("OWN / 4u", OWN=own))
         return expression("VECTOR[OWN % 4u]", VECTOR=place, OWN=own)
 
-    def _at(self, index: Expr) -> Expr:
+    def at(self, index: Expr) -> Expr:
+        """An element of a tile that is one array."""
         return expression(f"{self.name}[AT]", AT=index)
 
     @property

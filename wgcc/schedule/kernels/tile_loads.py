@@ -50,6 +50,10 @@ def fours(count: Expr) -> Expr:
     return Binary("/", count, u32(VECTOR))
 
 
+# What is declared first, and places in a tile.
+Places = tuple[tuple[Statement, ...], tuple[Expr, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class TileLoad:
     """The loads of one operand, into a tile whose elements hold `width` rows or columns.
@@ -125,22 +129,34 @@ class TileLoad:
         return (Let(name.name, None, zero, mutable=True), *when(inside, (Assign(name, call),)))
 
     def _store_unit(self, unit: int) -> Iterator[Statement]:
-        number, present = self.number(unit), self.present(unit)
-        inner, own = self.inner_at(number), self.own_at(number)
-        if self.is_along_inner:
-            # The place of its first element along the inner axis.
-            k = Name(f"{self.operand.name}_in{unit}")
-            yield let(k.name, expression("INNER * 4u", INNER=in_parens(inner)))
-            values, places = self._transpose(unit), [plus(k, n) for n in range(VECTOR)]
-        else:
-            values, places = iter((self.value(unit, 0),)), [inner]
+        inner, own = self.inner_at(self.number(unit)), self.own_at(self.number(unit))
+        values = tuple(self._transpose(unit)) if self.is_along_inner else (self.value(unit, 0),)
         if self.width == VECTOR:
-            at = Name(f"{self.operand.name}_at{unit}")
-            yield let(at.name, own)
-            own = at
-        for k, value in zip(places, values, strict=True):
-            place = self.shared.place(k, own)
-            yield from when(present, (Assign(place, self.element(value)),))
+            lets, places = self._vector_places(unit, inner, own)
+        elif self.is_along_inner:
+            lets, places = self._scalar_places(unit, inner, own)
+        else:
+            lets, places = (), (self.shared.place(inner, own),)
+        yield from lets
+        for place, value in zip(places, values, strict=True):
+            yield from when(self.present(unit), (Assign(place, self.element(value)),))
+
+    def _scalar_places(self, unit: int, inner: Expr, own: Expr) -> Places:
+        """Four numbers of one row or column."""
+        name, stride = self.operand.name, f"{self.operand.name.upper()}_STRIDE"
+        at = Name(f"{name}_at{unit}")
+        first = expression(f"INNER * 4u * {stride} + OWN", INNER=in_parens(inner), OWN=own)
+        places = (plus(at, component, stride) for component in range(VECTOR))
+        return (let(at.name, first),), tuple(map(self.shared.at, places))
+
+    def _vector_places(self, unit: int, inner: Expr, own: Expr) -> Places:
+        """One vector, or four transposed ones, by where they are along both axes."""
+        at, k = Name(f"{self.operand.name}_at{unit}"), Name(f"{self.operand.name}_in{unit}")
+        if not self.is_along_inner:
+            return (let(at.name, own),), (self.shared.place(inner, at),)
+        first = let(k.name, expression("INNER * 4u", INNER=in_parens(inner)))
+        steps = (plus(k, component) for component in range(VECTOR))
+        return (let(at.name, own), first), tuple(self.shared.place(k, at) for k in steps)
 
     def _transpose(self, unit: int) -> Iterator[Expr]:
         """The elements for each place along the inner axis, of vectors along that axis."""

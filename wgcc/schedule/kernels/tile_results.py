@@ -83,7 +83,8 @@ class ResultBlock:
     @property
     def has_tile_sums(self) -> bool:
         """Does a thread sum up one column, as it is in the tile?"""
-        return self.has_sums and self.tile.slices == 1 and self.tile.threads >= self.tile.cols
+        is_large = self.tile.tn >= VECTOR and self.tile.threads >= self.tile.cols
+        return self.has_sums and is_large and self.tile.slices == 1
 
     @property
     def has_column_sums(self) -> bool:
