@@ -97,7 +97,7 @@ def _tiles(group: Group, context: Context, tile: Tile) -> Launch:
     is_wide = len(forms.wide) == 2
     is_unrolled = is_wide and _is_worth_unrolling(tile, sizes)
     loads = [
-        TileLoad(shared.operand, has, shared, tile, sizes, is_unrolled)
+        TileLoad(shared.operand, has, shared, tile, sizes)
         for shared, has in zip((left, right), hoisted, strict=True)
     ]
     has_sums = _bias_gradient(group) is not None

@@ -66,7 +66,6 @@ class TileLoad:
     shared: SharedTile
     tile: Tile
     sizes: Sizes
-    is_unrolled: bool
 
     def before(self) -> Body:
         """Finds the rows or columns that a thread loads, which are the same in every tile."""
@@ -250,8 +249,7 @@ class TileLoad:
     @property
     def has_loop(self) -> bool:
         """Drivers unroll it; hoisted parts of several rows or columns need names instead."""
-        most = 4 if self.is_unrolled else 2
-        return self.each > most and (self.stays_in_row or not self.hoisted)
+        return self.each > 2 and (self.stays_in_row or not self.hoisted)
 
     @property
     def ends(self) -> bool:

@@ -75,8 +75,8 @@ class ResultBlock:
             return ()
         element = self.right.element(Name("k"), Name("slot"))
         return statements(
-            "if (group.y == 0u && slot < COLS_TILE) {"
-            "for (var k = 0u; k < TK; k++) { sum += ELEMENT; } }",
+            "if (group.y == 0u && slot < COLS_TILE) {\n"
+            "for (var k = 0u; k < TK; k++) { sum += ELEMENT; }\n}",
             ELEMENT=Call("f32", (element,)) if self.right.half else element,
         )
 
