@@ -43,6 +43,23 @@ def load_ipython_extension(shell: Any) -> None:
     run.__doc__ = f"Compiles the cell into a model: {USAGE}"
     shell.register_magic_function(run, "cell", "wg")
 
+    def show(line: str, cell: str) -> Any:
+        return workbench_cell(shell, line, cell)
+
+    show.__doc__ = "Shows the cell in the workbench, a page that checks, compiles and trains it."
+    shell.register_magic_function(show, "cell", "workbench")
+
+
+def workbench_cell(shell: Any, line: str, cell: str) -> Any:
+    """The program in a frame; a mistake of the line, or a missing Node, ends the cell."""
+    from wgcc.workbench.frame import HEIGHT, frame
+
+    try:
+        height = int(_number("height", line, shell.user_ns)) if line.strip() else HEIGHT
+        return frame(cell, height)
+    except WgError as failure:
+        raise CellError(str(failure)) from None
+
 
 def compile_cell(shell: Any, line: str, cell: str) -> None:
     """Binds the model to its name in the notebook; a mistake ends the cell without a traceback."""

@@ -40,10 +40,18 @@ def check_file_name(name: str) -> None:
 
 
 _DIGEST_BYTES = 32
+# The folder beside `grammar` for what was made when the compiler was packed.
+MADE = "made"
 
 
 def read_cached(key: str) -> bytes | None:
-    """The bytes stored under `key`; None if there are none or they are damaged."""
+    """The bytes stored under `key`; None if there are none or they are damaged.
+
+    Sites that hold the compiler ship what each of their visitors would have to make.
+    """
+    shipped = _PACKAGE / "_data" / MADE / key
+    if shipped.is_file():
+        return shipped.read_bytes()
     folder = _folder()
     if folder is None:
         return None

@@ -2,6 +2,7 @@
 
 import { unzip } from '../data/zip.js';
 import { $, download, h, put } from '../page/elements.js';
+import { build } from './building.js';
 import { ask, keepForLater, startCompiler, stopCompiler } from './compiler.js';
 import {
   applyEdits,
@@ -96,16 +97,14 @@ async function train() {
   enter('compiling', 'Compiling…');
   $('cancel').hidden = false;
   try {
-    const { files, main, capture, sizes } = bench;
-    const settings = { files, main, capture, sizes };
-    const { answer, ms } = await ask('build', settings);
-    if (answer.problem) throw new Error(answer.problem);
-    const plan = JSON.parse(new TextDecoder().decode(answer.files['plan.json']));
-    const built = { ...answer, plan };
+    const { built, ms } = await build();
+    const { plan } = built;
     bench.built = built;
     Object.assign(globalThis, { wgccBuilt: { ms, kernels: plan.kernels.length } });
     bench.announce('built');
     if (bench.tab !== 'Inside') showTab('Run');
+    // On a phone it is below the editor.
+    $('seeing').scrollIntoView({ block: 'nearest' });
     await runBundle(built);
     bench.announce('opened');
     enter('ready', `Compiled in ${(ms / 1000).toFixed(2)} s: ${plan.kernels.length} kernels.`);

@@ -38,6 +38,9 @@ async function fetchModules(python) {
   hasModules = true;
 }
 
+/** New objects after which Python looks for unreachable ones: a compilation makes millions that stay. */
+const COLLECT_AFTER = 50_000;
+
 /** As at every first visit. */
 async function loadPlainly(options = {}) {
   const python = await load(options);
@@ -47,6 +50,8 @@ async function loadPlainly(options = {}) {
 import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, '/compiler')
+import gc
+gc.set_threshold(${COLLECT_AFTER})
 `);
   send({ id: 0, phase: 'importing the compiler' });
   return python;
@@ -91,9 +96,16 @@ gc.collect()
   await keepMemory(python.makeMemorySnapshot());
 }
 
+/** Imports what compiling needs, in portions: questions that come meanwhile are answered in between. */
+async function prepare() {
+  const { workbench } = /** @type {any} */ (await started);
+  while (workbench.prepare()) await new Promise(done => setTimeout(done));
+}
+
 const isKeeper = new URL(self.location.href).search === '?keep';
 const started = isKeeper ? keep() : start();
 let hasPages = false;
+let hasPrepared = false;
 
 /** Whole bundles need the sources of the web runtime, which nothing else does. @param {any} python */
 async function fetchPages(python) {
@@ -145,6 +157,10 @@ self.onmessage = async ({ data }) => {
   } catch (error) {
     send({ id: data.id, problem: wordsOf(error) });
   }
+  // A compiler from a kept memory has imported all.
+  if (hasPrepared || !hasModules) return;
+  hasPrepared = true;
+  prepare().catch(() => {});
 };
 started.then(
   () => send({ id: 0, phase: 'ready', isKept: !isKeeper && !hasModules }),

@@ -8,6 +8,7 @@ import { drawGraph, markGraph } from './graph_tab.js';
 import { drawInside } from './inside.js';
 import { drawMemory } from './memory.js';
 import { bench, say } from './state.js';
+import { LANGUAGES, translated } from './translating.js';
 
 const TABS = ['Run', 'Inside', 'Kernels', 'Stages', 'Memory', 'Graph', 'Dispatches', 'Files'];
 const text = new TextDecoder();
@@ -15,6 +16,8 @@ const text = new TextDecoder();
 /** Texts of stages by name, of the last build. @type {Map<string, string>} */
 let stages = new Map();
 let stage = 'simplified';
+/** The language in which kernels are shown. */
+let language = '';
 
 export function openTabs() {
   put(
@@ -62,7 +65,7 @@ function drawTab() {
   markLines();
 }
 
-function drawKernels() {
+async function drawKernels() {
   const { plan, files } = /** @type {any} */ (bench.built);
   const lines = linesOfKernels(plan);
   const names = plan.kernels
@@ -86,14 +89,44 @@ function drawKernels() {
     point(lines.get(choice.value)?.[0] ?? 0);
     drawTab();
   };
-  put('shown', [choice, kernelText(files, lines)]);
+  const { kernel } = bench;
+  if (!kernel) return put('shown', h('p', 'No kernel holds this text.'));
+  const code = await inLanguage(text.decode(files[`kernels/${kernel}.wgsl`]));
+  if (bench.tab !== 'Kernels' || bench.kernel !== kernel) return;
+  put('shown', [choice, languageChoice(), kernelText(code.split('\n'), lines.get(kernel) ?? [])]);
+  markLines();
 }
 
-/** The code, each line a link to the model. @param {Record<string, Uint8Array>} files @param {Map<string, number[]>} lines */
-function kernelText(files, lines) {
-  if (!bench.kernel) return h('p', 'No kernel holds this text.');
-  const code = text.decode(files[`kernels/${bench.kernel}.wgsl`]).split('\n');
-  const own = lines.get(bench.kernel) ?? [];
+/** @param {string} code */
+async function inLanguage(code) {
+  try {
+    if (language) say('Translating…');
+    const written = await translated(code, language);
+    if (language) say('');
+    return written;
+  } catch (error) {
+    say('This kernel has no form in that language.');
+    return `${/** @type {Error} */ (error).message}`;
+  }
+}
+
+function languageChoice() {
+  const choice = h(
+    'select',
+    [...LANGUAGES].map(([name, value]) =>
+      h('option', name, { value, selected: value === language }),
+    ),
+    { id: 'language', 'aria-label': 'Language of kernels' },
+  );
+  choice.onchange = () => {
+    language = choice.value;
+    drawTab();
+  };
+  return choice;
+}
+
+/** The code, each line a link to the model. @param {string[]} code @param {number[]} own lines of the model */
+function kernelText(code, own) {
   return h(
     'pre',
     code.map(line => codeLine(line, namedLine(line) || own[0] || 0)),

@@ -35,6 +35,14 @@ class EntryMethod:
         return Signature(arguments, return_annotation=dict[str, Array])
 
     def __call__(self, /, *arrays: Any, **inputs: Any) -> dict[str, Array]:
+        if arrays:
+            self._add_names(arrays, inputs)
+        try:
+            return self._call(self._entry.name, **inputs)
+        except WgccError as error:
+            raise without_own_frames(error) from error.__cause__
+
+    def _add_names(self, arrays: tuple[Any, ...], inputs: dict[str, Any]) -> None:
         names = list(self._entry.inputs)
         if len(arrays) > len(names):
             takes = ", ".join(names) or "none"
@@ -45,10 +53,6 @@ class EntryMethod:
                 text = f"`{self._entry.name}` was given the input `{name}` twice"
                 raise WgccError("name", text, name)
             inputs[name] = array
-        try:
-            return self._call(self._entry.name, **inputs)
-        except WgccError as error:
-            raise without_own_frames(error) from error.__cause__
 
     def __repr__(self) -> str:
         return f"<{signature_text(self._entry)}>"

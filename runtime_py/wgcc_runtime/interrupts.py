@@ -90,22 +90,28 @@ Handler = Callable[[int, "FrameType | None"], Any]
 class held:  # noqa: N801 (used like a function, and often: a generator would be three times slower)
     """Signals that arrive within it are handled at its end. It nests; other threads get none."""
 
-    __slots__ = ("_is_main",)
+    __slots__ = ()
 
     def __enter__(self) -> None:
-        self._is_main = threading.current_thread() is threading.main_thread()
-        if self._is_main:
+        if _is_main():
             _signals.enter()
 
     def __exit__(self, *_: object) -> None:
-        if self._is_main:
+        if _is_main():
             _signals.leave()
 
 
 def handle_now() -> None:
     """Runs the deferred handlers, at a point within `held` where the work may be given up."""
-    if threading.current_thread() is threading.main_thread():
+    if _is_main():
         _signals.deliver()
+
+
+_main = threading.main_thread().ident
+
+
+def _is_main() -> bool:
+    return threading.get_ident() == _main
 
 
 def has_insisted() -> bool:
@@ -191,18 +197,28 @@ class Exclusive:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
+        self._held = held()
 
-    @contextlib.contextmanager
-    def use(self) -> Iterator[None]:
+    def use(self) -> Exclusive:
+        """For `with`; a generator would take longer than a small model does."""
+        return self
+
+    def __enter__(self) -> None:
         # Before the lock: in a forked process no thread may be left to release it.
         check_process()
-        with held():
+        self._held.__enter__()
+        try:
             while not self._lock.acquire(timeout=LOOK_SECONDS):
                 handle_now()
-            try:
-                yield
-            finally:
-                self._lock.release()
+        except BaseException:
+            self._held.__exit__()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._lock.release()
+        finally:
+            self._held.__exit__()
 
 
 class OneFit:

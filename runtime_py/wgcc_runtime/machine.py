@@ -14,6 +14,7 @@ from wgcc_runtime.plan import Plan, Tensor
 if TYPE_CHECKING:
     # The compiler reads this module where numpy is missing.
     from wgcc_runtime.arrays import Array
+    from wgcc_runtime.quick_call import QuickCall
 
 # Memory of a machine: one of its buffers, or a result of `storage`. Only the machine looks inside.
 Memory = Any
@@ -93,6 +94,9 @@ class Machine(Protocol):
 
     def run_guard(self, encoder: Any, entry: str) -> None:
         """Records the test of what an entry wrote; nothing if the plan has none."""
+
+    def quick(self, entry: str) -> QuickCall | None:
+        """Calls the entry at once, if it takes only microseconds; None if not, or not yet."""
 
     def run_dispatch(self, encoder: Any, entry: str, number: int) -> None:
         """Records one dispatch of an entry alone."""

@@ -1,7 +1,7 @@
 """A bundle as WebAssembly: its buffers are ranges of one linear memory, its entries are exports.
 
-Submitted work runs at once, in the threads of its team, while the caller waits. Its errors are kept
-until results are read, as on a GPU.
+Submitted work runs at once, in the threads of its team, while the caller waits, or in the caller's
+thread if it is short. Its errors are kept until results are read, as on a GPU.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from wgcc_runtime.errors import WgccError
 from wgcc_runtime.interrupts import has_insisted
 from wgcc_runtime.plan import Entry, Plan, Tensor, Twin
 from wgcc_runtime.plan_parts import PAGE, times_run
-from wgcc_runtime.wasm_engine import SHARED, Team, wasm_errors
+from wgcc_runtime.quick_call import QuickCall
+from wgcc_runtime.wasm_direct import DirectInstance, Durations, open_directly
+from wgcc_runtime.wasm_engine import SHARED, to_wgcc_error, wasm_errors
+from wgcc_runtime.wasm_team import Team
 
 # The bytes that a twin can address.
 MOST_BYTES = 1 << 32
@@ -59,6 +62,9 @@ class WasmMachine:
         self.buffers = _buffers(plan, plan.twin, self._team.data)
         self._failure: WgccError | None = None
         self._is_open = True
+        self._durations = Durations()
+        self._direct: DirectInstance | None = None
+        self._may_be_direct = True
 
     def prepare(self, entry: str) -> None:
         """The module has all entries, and was compiled as a whole."""
@@ -81,24 +87,47 @@ class WasmMachine:
         return WasmEncoder()
 
     def run(self, encoder: WasmEncoder, entry: str) -> None:
-        encoder.steps.append(partial(self._call, entry, entry))
+        self._record(encoder, entry, entry)
 
     def run_half(self, encoder: WasmEncoder, entry: str, half: str) -> None:
-        encoder.steps.append(partial(self._call, entry, f"{entry}/{half}"))
+        self._record(encoder, entry, f"{entry}/{half}")
 
     def run_guard(self, encoder: WasmEncoder, entry: str) -> None:
         if self.plan.entries[entry].guard:
-            encoder.steps.append(partial(self._call, entry, f"{entry}/guard"))
+            self._record(encoder, entry, f"{entry}/guard")
 
     def run_dispatch(self, encoder: WasmEncoder, entry: str, number: int) -> None:
-        encoder.steps.append(partial(self._call, entry, f"{entry}/{number}"))
+        self._record(encoder, entry, f"{entry}/{number}")
+
+    def _record(self, encoder: WasmEncoder, entry: str, export: str) -> None:
+        encoder.entries.add(entry)
+        encoder.steps.append(partial(self._call, entry, export))
 
     def submit(self, encoder: WasmEncoder) -> None:
         self.check_usable()
         try:
-            self._perform(partial(_take, encoder.steps))
+            if all(map(self._is_direct, encoder.entries)):
+                _take(encoder.steps)
+            else:
+                self._perform(partial(_take, encoder.steps))
         except WgccError as error:
             self._failure = _again(error)
+
+    def quick(self, entry: str) -> QuickCall | None:
+        if not self._is_direct(entry) or self._direct is None:
+            return None
+        call = partial(self._call_directly, self._direct, entry)
+        return QuickCall(self.plan, entry, self.buffers, call)
+
+    def _call_directly(self, direct: DirectInstance, entry: str) -> None:
+        self.check_usable()
+        try:
+            direct.call(entry)
+        except Exception as error:
+            failure = to_wgcc_error(error, f"running `{entry}`") or error
+            if isinstance(failure, WgccError):
+                self._failure = _again(failure)
+            raise failure from None
 
     def write(self, tensor: Tensor, words: Array) -> None:
         self.check_usable()
@@ -140,7 +169,7 @@ class WasmMachine:
         self.check_open()
         if self._failure and self._failure.code == "device-lost":
             raise _again(self._failure)
-        if self._team.is_broken:
+        if self._is_broken:
             text = "a call of the WebAssembly twin was not finished; load the bundle again and"
             raise WgccError("device-lost", f"{text} continue from the last checkpoint")
 
@@ -155,7 +184,7 @@ class WasmMachine:
 
     def close(self) -> None:
         self._is_open = False
-        self.buffers = []
+        self.buffers, self._direct, self._may_be_direct = [], None, False
         self._team.close()
 
     def _perform(self, job: Callable[[], None]) -> None:
@@ -165,11 +194,33 @@ class WasmMachine:
     def _call(self, entry: str, export: str) -> None:
         """Runs an export, in the thread that performs a job."""
         # The caller may have given up while another call ran.
-        if has_insisted() or self._team.is_broken:
+        if has_insisted() or self._is_broken:
             text = f"Ctrl-C was pressed so often that `{export}` was not run any more"
             raise WgccError("interrupted", text)
         with wasm_errors(f"running `{export}`"):
+            if self._direct and self._durations.is_short(entry):
+                self._direct.call(export)
+                return
+            started = time.perf_counter()
             self._team.run(export, alone=entry not in self._threads.entries)
+            if export == entry:
+                self._durations.add(entry, time.perf_counter() - started)
+
+    @property
+    def _is_broken(self) -> bool:
+        return self._team.is_broken or (self._direct is not None and self._direct.is_broken)
+
+    def _is_direct(self, entry: str) -> bool:
+        """Whether calls of the entry run in the caller's thread; prepares the first one."""
+        if not self._durations.is_short(entry):
+            return False
+        if self._may_be_direct and self._direct is None:
+            self._may_be_direct = False
+            self._perform(self._open_directly)
+        return self._direct is not None
+
+    def _open_directly(self) -> None:
+        self._direct = open_directly(self._code, self._team.data)
 
 
 class WasmEncoder:
@@ -177,6 +228,8 @@ class WasmEncoder:
 
     def __init__(self) -> None:
         self.steps: list[Callable[[], Any]] = []
+        # Whose calls are among the steps.
+        self.entries: set[str] = set()
 
     def copy_buffer_to_buffer(
         self, source: Array, offset: int, target: Array, at: int, size: int

@@ -22,7 +22,7 @@ GOALS = {
     "sin: build": 250, "chargpt: check": 300, "chargpt: build": 2500, "heap in MB": 80,
 }  # fmt: skip
 # What is not loaded before a model is compiled.
-LATER = ("pages.zip", "run.html", "wgcc/", "wgcc.js", "offline.js")
+LATER = ("pages.zip", "naga", "run.html", "wgcc/", "wgcc.js", "offline.js")
 
 
 def first_bytes(site: Path) -> int:
@@ -34,7 +34,7 @@ def first_bytes(site: Path) -> int:
 
 def main() -> None:
     from web_stacks import run_node
-    from wgcc.cli.commands.workbench import write_site
+    from wgcc.workbench.folder import write_site
 
     with tempfile.TemporaryDirectory() as folder:
         site = Path(folder) / "site"

@@ -17,9 +17,10 @@ from adapters import ROOT
 from elaborated import problems
 from web_stacks import run_node
 from website.__main__ import main
-from website.build import LinkError, Site, build_site
+from website.build import WORKBENCH, LinkError, Site, build_site
 from website.contents import address, markdown_pages
 from website.highlight import highlight
+from website.page import page_html
 from website.pictures import ATTENTION, CURVES, GRIDS, WINDOWS
 from website.shapes import WITHOUT_SHAPES, calls
 from wgcc.elaborate.builtins import BUILTINS
@@ -137,6 +138,17 @@ def luminance(colour: str) -> float:
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     red, green, blue = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_every_program_of_the_reference_opens_in_the_workbench(site: Path) -> None:
+    page = Page((site / "grammar/index.html").read_text(encoding="utf-8"))
+    programs = [tag for tag in page.all("pre") if "wg" in tag["class"].split()]
+    assert len(programs) > 10
+    assert all(tag["data-program"].startswith("#m=") for tag in programs)
+    # This site was built without a workbench, so that no button leads nowhere.
+    assert page.all("body")[0]["data-workbench"] == ""
+    html = page_html("a/b.html", "b", "", [], "", WORKBENCH)
+    assert Page(html).all("body")[0]["data-workbench"] == "../workbench/"
 
 
 def test_every_function_and_layer_has_an_anchor_with_its_facts(site: Path) -> None:

@@ -31,9 +31,10 @@ ROWS = (
     ("from_gguf", "from_onnx", "to_onnx", "to_torch"),
     ("compile_error", "live_settings"),
     ("in_memory",),
-    ("sklearn", "cell_magic"),
+    ("sklearn",),
     ("language_service",),
     ("workbench",),
+    ("cell_magic",),
     ("cli",),
 )
 # The same inside wgcc/schedule, in the order of its flow.

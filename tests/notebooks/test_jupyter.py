@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from urllib.request import urlopen
 
 import nbformat
 import pytest
@@ -13,6 +17,9 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from adapters import ROOT
+from wgcc.cell_magic import CellError, workbench_cell
+from wgcc.workbench.address import address_of
+from wgcc.workbench.frame import _serve_site
 
 # The cells of one notebook; each test looks at the outputs of some of them.
 LINE = """%%wg net B=width rate=0.01 --seed 7
@@ -123,6 +130,30 @@ def test_progress_can_be_off(notebook: Notebook) -> None:
 def test_without_anywidget_there_is_a_line_of_text(notebook: Notebook) -> None:
     (data,) = shown(notebook.cells["plain"])
     assert set(data) == {"text/plain"} and "loss" in data["text/plain"]
+
+
+def test_a_cell_is_shown_in_the_workbench(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process, because a kernel would write the whole site."""
+    written: list[Path] = []
+
+    def write(folder: Path) -> None:
+        folder.mkdir()
+        (folder / "index.html").write_text("the page")
+        written.append(folder)
+
+    monkeypatch.setattr("wgcc.workbench.folder.write_site", write)
+    monkeypatch.setattr("wgcc.workbench.frame._serve_site", cache(_serve_site.__wrapped__))
+    shell = SimpleNamespace(user_ns={"tall": 900})
+    first, second = (workbench_cell(shell, line, "model M {}\n") for line in ("", "tall"))
+    # One site for all cells of a process.
+    assert len(written) == 1
+    with urlopen(first.address.partition("?")[0]) as answer:
+        assert answer.read() == b"the page"
+    assert first.address.endswith("?embed" + address_of({"model.wg": "model M {}\n"}, "model.wg"))
+    assert f'src="{first.address}"' in first._repr_html_()
+    assert 'height="900"' in second._repr_html_()
+    with pytest.raises(CellError, match="height is `high`, neither a number"):
+        workbench_cell(shell, "high", "model M {}\n")
 
 
 def test_mistakes_are_shown_as_html_without_our_frames(notebook: Notebook) -> None:

@@ -20,9 +20,10 @@ import wgcc_runtime
 from line_training import assert_same, batches, data, everything, refused
 from trials.interrupts import interrupt, python_path
 from twin_modules import assemble, record
-from wgcc_runtime import Model, device, interrupts, runner
+from wgcc_runtime import Model, device, interrupts, runner, wasm_direct
 from wgcc_runtime.batches import check_batch
 from wgcc_runtime.interrupts import handle_now, held
+from wgcc_runtime.wasm_engine import Instance
 
 
 @pytest.fixture(scope="module")
@@ -205,27 +206,31 @@ def test_repeated_ctrl_c_ends_a_wait_that_does_not_end(
     assert steps_of(model) == 6
 
 
-def test_insisting_ends_the_steps_of_the_twin(bundle: Path) -> None:
-    """Those of the same submit that have not begun."""
+@pytest.mark.parametrize("short", [True, False])
+def test_insisting_ends_the_steps_of_the_twin(
+    short: bool, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of the same submit that have not begun; `short` ones run in this thread."""
+    monkeypatch.setattr(wasm_direct, "SHORT_SECONDS", 1e9 if short else 0.0)
     with wgcc_runtime.load(bundle, device="wasm") as model:
         model.fit(data(), steps=64, every=64)
-        before = everything(model)
-        run, calls = model._machine._team.run, []  # type: ignore[attr-defined]
+        before, run = everything(model), Instance.call
+        calls: list[str] = []
 
-        def pressing(export: str, alone: bool) -> None:
+        def pressing(instance: Instance, export: str, alone: bool = False) -> None:
             calls.append(export)
-            run(export, alone)
+            run(instance, export, alone)
+            assert (threading.current_thread() is threading.main_thread()) == short
             ctrl_c()
             while interrupts._signals.waiting.count(signal.SIGINT) < len(calls):
                 time.sleep(0.001)
 
-        model._machine._team.run = pressing  # type: ignore[attr-defined]
-        with pytest.raises(KeyboardInterrupt):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(Instance, "call", pressing)
             model.runner("train", ["loss"]).run(
                 [check_batch(batches(1)[0], model.entry("train"))] * 9
             )
         assert calls == ["train"] * interrupts.INSISTENT
-        model._machine._team.run = run  # type: ignore[attr-defined]
         assert steps_of(model) == 64
         assert_same(everything(model), before)
 
@@ -253,8 +258,8 @@ LEFT = """
 import os, signal, sys, threading
 import wgcc_runtime
 from line_training import batches
-from wgcc_runtime import wasm_engine
-wasm_engine.WAIT_SECONDS = float(sys.argv[2])
+from wgcc_runtime import wasm_team
+wasm_team.WAIT_SECONDS = float(sys.argv[2])
 model = wgcc_runtime.load(sys.argv[1], device="wasm")
 class Handler:
     def __call__(self, *_):

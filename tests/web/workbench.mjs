@@ -47,7 +47,8 @@ async function train(page, button = '#train') {
   const hidden = await page.evaluate(
     () => document.getElementById('frame').contentWindow.wgccPage.model.plan?.tensors['l1.b'].shape,
   );
-  return { state: await state(page), losses: await lossesOf(page), status, kind, hidden };
+  const twin = await page.evaluate(() => globalThis.wgccBundle.twin?.length ?? 0);
+  return { state: await state(page), losses: await lossesOf(page), status, kind, hidden, twin };
 }
 
 async function mistakeAndFix(page) {
@@ -129,6 +130,25 @@ async function kernelAndBack(page) {
   seen.back = await page.textContent('.cm-linked');
 }
 
+/** The same kernel as naga writes it for Metal, Direct3D and Vulkan. */
+async function otherLanguages(page) {
+  seen.languages = {};
+  for (const [language, word] of Object.entries({
+    msl: 'kernel void main',
+    hlsl: 'numthreads',
+    spirv: 'OpEntryPoint',
+  })) {
+    await page.selectOption('#language', language);
+    await page.waitForFunction(
+      text => document.getElementById('kernel-text').textContent.includes(text),
+      word,
+      LONG,
+    );
+    seen.languages[language] = await page.textContent('#kernel-text');
+  }
+  await page.selectOption('#language', '');
+}
+
 async function tabs(page) {
   seen.tabs = {};
   for (const name of ['Stages', 'Memory', 'Graph', 'Files']) {
@@ -198,6 +218,7 @@ await page.fill('#size-fields label:has-text("H") input', '48');
 await page.keyboard.press('Tab');
 seen.twin = await train(page);
 await kernelAndBack(page);
+await otherLanguages(page);
 await tabs(page);
 await page.click('#share');
 await page.waitForFunction(() => location.hash.length > 100);

@@ -23,4 +23,9 @@ const HOSTILE = [
   program({ 'model.wg': 7 }, 'model.wg'),
   program({ 'model.wg': 'x'.repeat(2_000_000) }, 'model.wg'),
 ];
-answer({ own: await readAddress(own), hostile: await Promise.all(HOSTILE.map(readAddress)) });
+const fromPython = process.argv[2] ? await readAddress(process.argv[2]) : null;
+answer({
+  fromPython,
+  own: await readAddress(own),
+  hostile: await Promise.all(HOSTILE.map(readAddress)),
+});

@@ -94,8 +94,8 @@ def test_the_library_keeps_what_python_needs() -> None:
 
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
-    from wgcc.cli.commands.workbench import write_site
     from wgcc.errors import WgError
+    from wgcc.workbench.folder import write_site
 
     (tmp_path / "mine.txt").touch()
     with pytest.raises(WgError, match="holds other files"):

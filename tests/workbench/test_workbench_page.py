@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ import pytest
 
 from adapters import ROOT
 from web_stacks import run_node, tool
-from wgcc.cli.commands.workbench import write_site
+from wgcc.cli.commands.verify.stacks import _program
+from wgcc.workbench.address import address_of
+from wgcc.workbench.folder import write_site
 from wgcc.workbench.npm_parts import npm_folder
 
 # Bytes to the first compile, with the editor; what is loaded later is not counted.
 MOST_BYTES = 6_500_000
-LATER = ("pages.zip", "run.html", "wgcc/", "wgcc.js", "offline.js")
+LATER = ("pages.zip", "naga", "run.html", "wgcc/", "wgcc.js", "offline.js")
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +49,8 @@ def test_it_trains_to_a_falling_loss(seen: Any, run: str, kind: str) -> None:
     assert seen[run]["state"] in ("training", "ready")
     assert (seen[run]["kind"] == "wasm") == (kind == "wasm")
     assert min(losses[-3:]) < losses[0] / 4
+    # WebAssembly is only written where the model runs as that.
+    assert (seen[run]["twin"] > 0) == (kind == "wasm")
 
 
 def test_values_inside_are_drawn_while_it_trains(seen: Any) -> None:
@@ -80,6 +85,15 @@ def test_a_kernel_leads_to_its_line_and_back(seen: Any) -> None:
     assert "minimize loss with opt" in seen["line"] and "minimize" in seen["back"]
 
 
+def test_a_kernel_is_shown_as_other_systems_have_it(seen: Any) -> None:
+    languages = seen["languages"]
+    assert "#include <metal_stdlib>" in languages["msl"]
+    assert "RWByteAddressBuffer" in languages["hlsl"]
+    # Each instruction has its name, and the module ends with its last function.
+    assert not re.search(r"\bOp\d", languages["spirv"])
+    assert languages["spirv"].rstrip().endswith("OpFunctionEnd")
+
+
 def test_tabs_show_what_was_compiled(seen: Any) -> None:
     assert all(length > 100 for length in seen["tabs"].values())
 
@@ -100,8 +114,18 @@ def test_a_later_visit_starts_from_the_memory_that_the_page_kept(seen: Any) -> N
     assert seen["offline"]["isKept"]
 
 
+def test_in_firefox_under_a_strict_policy_an_address_runs_nothing(site: Path) -> None:
+    seen = run_node("workbench_firefox.mjs", str(site), _program("firefox"))
+    assert "tahn" in seen["problem"] and not seen["before"]
+    assert seen["state"] in ("training", "ready")
+    assert min(seen["losses"][-3:]) < seen["losses"][0]
+    assert not seen["wasRun"] and seen["refused"] == []
+
+
 def test_an_address_can_only_fill_the_editor() -> None:
-    read = run_node("workbench_address.mjs")
+    files = {"model.wg": 'fn f(x: f32) -> f32 = x\n// grüße "\N{GRINNING FACE}"\n', "b.wg": ""}
+    read = run_node("workbench_address.mjs", address_of(files, "b.wg"))
+    assert read["fromPython"]["files"] == files and read["fromPython"]["main"] == "b.wg"
     assert read["own"]["main"] == "other.wg" and read["own"]["tab"] == "Kernels"
     assert read["own"]["files"]["model.wg"].startswith("// grüße \N{GRINNING FACE}")
     assert set(read["hostile"]) == {None}

@@ -145,13 +145,18 @@ class Tables:
 @functools.cache
 def tables() -> Tables:
     """The tables of `wg.lark`, loaded once."""
+    return _read(json.loads(shipped_tables()[1]))
+
+
+def shipped_tables() -> tuple[str, bytes]:
+    """The tables as they are kept between runs, and the key under which they are."""
     text = (data_dir("grammar") / "wg.lark").read_text(encoding="utf-8")
     key = f"grammar-{hashlib.sha256(f'{FORM} {text}'.encode()).hexdigest()[:24]}"
     kept = read_cached(key)
     if kept is None:
         kept = json.dumps(_make(text)).encode()
         keep_cached(key, kept)
-    return _read(json.loads(kept))
+    return key, kept
 
 
 def _read(data: dict[str, Any]) -> Tables:

@@ -1,4 +1,8 @@
-"""The compiler as an archive that the page unpacks: wgcc, lark, jinja2, and little else."""
+"""The compiler as an archive that the page unpacks: wgcc, jinja2, and little else.
+
+The tables of the grammar and the trees of the library are in it, so that no visitor waits for them
+and lark, which makes the tables, stays outside.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,17 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from wgcc.files import data_dir
+from wgcc.elaborate.program.files import shipped_trees
+from wgcc.files import MADE, data_dir
+from wgcc.syntax.tables import shipped_tables
 
-PACKAGES = ("lark", "jinja2", "markupsafe")
+PACKAGES = ("jinja2", "markupsafe")
 # Parts of wgcc that neither check nor build.
 _LEFT_OUT = {
     "cli", "importing", "from_gguf", "from_onnx", "to_onnx", "to_torch", "exporting", "access",
     "isa", "sklearn.py",
     "in_memory.py", "_data", "__pycache__", "site.py", "npm_parts.py", "archive.py", "serve.py",
-    "wheel.py", "cuda", "__pyinstaller", "tools", "grammars",
+    "wheel.py", "frame.py", "address.py", "folder.py", "cuda", "__pyinstaller", "tools", "grammars",
 }  # fmt: skip
 _RUNTIME = (
     "__init__", "bundle_files", "data/__init__", "data/problems", "errors", "interrupts", "machine",
@@ -91,6 +97,8 @@ def _compiler_files() -> Iterator[tuple[str, bytes]]:
     grammar = data_dir("grammar")
     for path in sorted([*grammar.rglob("*.wg"), *grammar.rglob("*.lark"), *grammar.glob("*.md")]):
         yield f"wgcc/_data/grammar/{path.relative_to(grammar).as_posix()}", path.read_bytes()
+    for key, content in [shipped_tables(), *shipped_trees()]:
+        yield f"wgcc/_data/{MADE}/{key}", content
 
 
 def _package(name: str) -> Path:

@@ -25,7 +25,9 @@ def site_files() -> dict[str, bytes]:
     folder, modules = data_dir("runtime_js") / "workbench", npm_folder()
     pyodide = modules / "pyodide"
     files = {
-        "workbench.js": bundle_script(folder / "app.js", modules),
+        "workbench.js": bundle_script(folder / "app.js", modules, "./naga.js"),
+        "naga.js": bundle_script(folder / "naga.js", modules),
+        "naga_bg.wasm": (modules / "naga-wasm" / "dist" / "wasm" / "naga_bg.wasm").read_bytes(),
         "workbench.css": (folder / "workbench.css").read_bytes(),
         "compiler.zip": compiler_archive(),
         "compiler_data.zip": data_archive(),

@@ -1,34 +1,37 @@
 """Answers what the worker of the workbench asks: one function for each question.
 
 Questions and answers are plain data. Programs are files of a folder that the worker has written,
-so that imports work as on a disk; the file that is open is given as text.
+so that imports work as on a disk; the file that is open is given as text. A page checks long before
+it compiles, so that functions import what only compiling needs; `prepare` does it meanwhile.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from wgcc.bundle.drawing import drawing_record, plan_drawing
-from wgcc.bundle.model_places import model_places
-from wgcc.bundle.web_text import kernel_codes
-from wgcc.compiler import Compiled, compile_program
-from wgcc.errors import Diagnostic, Help, Source, WgError, render_run
-from wgcc.ir.text import program_text
+from wgcc.errors import Diagnostic, Diagnostics, Help, Source, WgError, render_run
 from wgcc.language_service import completion, inlay_hints, rename, signatures
 from wgcc.language_service.analysis import Analysis, analyse
 from wgcc.language_service.hover import hover
-from wgcc.passes.captures import names_to_capture
-from wgcc.passes.pipeline import STAGES, run_passes
 from wgcc.syntax import ast
-from wgcc.syntax.layout import format_source
-from wgcc.workbench.capturing import read_capturing, trains
 from wgcc.workbench.units import Units
+
+if TYPE_CHECKING:
+    from wgcc.compiler import Compiled
 
 Answer = Any
 Phase = Callable[[str], None]
+# What compiling imports, in portions after each of which questions can be answered.
+COMPILING = (
+    "wgcc.passes.simplify", "wgcc.passes.pipeline", "wgcc.compiler", "wgcc.workbench.capturing",
+    "wgcc.schedule.kernels.matmul", "wgcc.schedule.schedule", "wgcc.schedule.write_kernels",
+    "wgcc.backends.wasm.twin", "wgcc.bundle.plan", "wgcc.bundle.emit",
+)  # fmt: skip
 # A page that builds more would have no memory left to train.
 MOST_BYTES = 512 << 20
 
@@ -42,9 +45,17 @@ class Workbench:
         self._analysis: Analysis | None = None
         self._compiled: Compiled | None = None
         self._traced: Any = None
+        self._prepared = 0
 
     def ask(self, question: str, settings: Mapping[str, Any]) -> Answer:
         return QUESTIONS[question](self, **settings)
+
+    def prepare(self) -> bool:
+        """Import the next portion of what compiling needs; False when all of it is there."""
+        if self._prepared < len(COMPILING):
+            import_module(COMPILING[self._prepared])
+            self._prepared += 1
+        return self._prepared < len(COMPILING)
 
     def check(self, files: Mapping[str, str], main: str) -> Answer:
         self._write(files)
@@ -89,7 +100,7 @@ class Workbench:
         return {"edits": [_edit(span.source, span.start, span.end, text) for span, text in edits]}
 
     def format(self, files: Mapping[str, str], main: str) -> Answer:
-        from wgcc.errors import Diagnostics
+        from wgcc.syntax.layout import format_source
 
         return format_source(Source(main, files[main]), Diagnostics())
 
@@ -102,6 +113,8 @@ class Workbench:
         capture: Iterable[str] = (),
     ) -> Answer:
         """The files of the bundle, or the diagnostics that prevent it."""
+        from wgcc.bundle.web_text import kernel_codes
+
         self._write(files)
         try:
             compiled = self._compile(self._folder / main, sizes or {}, twin, list(capture))
@@ -117,15 +130,18 @@ class Workbench:
         return {"files": written, "kernels": kernel_codes(written)}
 
     def bundle(self) -> Answer:
-        """All files of the last build, as `wgcc build` writes them."""
+        """All files of the last build, as `wgcc build` writes them: with a twin."""
         if self._compiled is None:
             raise WgError("nothing was built yet")
-        written = self._compiled.files(drawn=True)
+        written = replace(self._compiled, twin=True).files(drawn=True)
         return {name: bytes(content) for name, content in written.items()}
 
     def _compile(
         self, path: Path, sizes: Mapping[str, float], twin: bool, capture: Iterable[str]
     ) -> Compiled:
+        from wgcc.compiler import compile_program
+        from wgcc.workbench.capturing import read_capturing
+
         self._phase("checking")
         source, self._traced, diagnostics = read_capturing(path, sizes, capture)
         self._phase("fusing and writing kernels")
@@ -134,6 +150,9 @@ class Workbench:
 
     def names(self) -> Answer:
         """The values of the last program that was checked, which can be captured."""
+        from wgcc.passes.captures import names_to_capture
+        from wgcc.workbench.capturing import trains
+
         analysis, _ = self._last_check()
         names: dict[str, Answer] = {}
         for program in list(analysis.programs.values())[-1:]:
@@ -147,6 +166,9 @@ class Workbench:
 
     def graph(self, entry: str) -> Answer:
         """The dispatches of an entry of the last build, as runtime_js/graph reads a page."""
+        from wgcc.bundle.drawing import drawing_record, plan_drawing
+        from wgcc.bundle.model_places import model_places
+
         if self._compiled is None:
             raise WgError("nothing was built yet")
         plan = self._compiled.planned.plan
@@ -154,10 +176,15 @@ class Workbench:
         return json.dumps({"entries": [drawing_record(entry, [("dispatches", drawing)])]})
 
     def stages(self) -> Answer:
+        from wgcc.passes.pipeline import STAGES
+
         return list(STAGES)
 
     def stage(self, name: str) -> Answer:
         """The program after a pass, as text."""
+        from wgcc.ir.text import program_text
+        from wgcc.passes.pipeline import run_passes
+
         return program_text(run_passes(self._traced, until=name)) if self._traced else ""
 
     def _write(self, files: Mapping[str, str]) -> None:
@@ -237,6 +264,7 @@ def _edit(source: Source, start: int, end: int, text: str) -> Answer:
 
 
 QUESTIONS: dict[str, Callable[..., Answer]] = {
+    "prepare": Workbench.prepare,
     "check": Workbench.check,
     "hover": Workbench.hover,
     "complete": Workbench.complete,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 # How long a pause waits at once; between, an interrupt of the kernel is noticed on every system.
 WAIT_SECONDS = 0.2
@@ -57,12 +58,21 @@ class Control:
             settings, self._settings = self._settings, {}
         return settings
 
-    def hold(self) -> int | None:
-        """Waits while paused; returns how many steps may follow at once: 0 ends the training."""
-        with self._changed:
-            while self._state == PAUSED and not self._steps:
-                self._changed.wait(WAIT_SECONDS)
-            if self._state == PAUSED:
-                self._steps -= 1
-                return 1
-            return 0 if self._state == STOPPED else None
+    def hold(self, show_pause: Callable[[], None]) -> int | None:
+        """Waits while paused; returns how many steps may follow at once: 0 ends the training.
+
+        `show_pause` is called when the wait begins, and without the lock: it sends messages.
+        """
+        is_shown = False
+        while True:
+            with self._changed:
+                if self._state != PAUSED:
+                    return 0 if self._state == STOPPED else None
+                if self._steps:
+                    self._steps -= 1
+                    return 1
+                if is_shown:
+                    self._changed.wait(WAIT_SECONDS)
+                    continue
+            show_pause()
+            is_shown = True

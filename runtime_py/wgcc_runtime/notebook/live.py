@@ -129,8 +129,6 @@ class LiveTraining:
         except (WgccError, TypeError, ValueError) as error:
             self._send(None, error=str(error))
             self.widget.send({"kind": "heard"})
-        else:
-            self._send(None)
 
     # ---- a callback of fit
 
@@ -161,12 +159,16 @@ class LiveTraining:
         self._send_captures()
 
     def hold(self, _step: int) -> int | None:
-        if self._control.state == PAUSED:
-            self._send(PAUSED)
-            self._send_captures()
-        most = self._control.hold()
+        most = self._control.hold(self._show_pause)
         self._apply_settings()
+        if most is None and self.widget.status["state"] == PAUSED:
+            self._send(RUNNING)
         return most
+
+    def _show_pause(self) -> None:
+        """Only now: the device was still computing steps when the pause was asked for."""
+        self._send(PAUSED)
+        self._send_captures()
 
     def close(self) -> None:
         """The last picture stays, also in a notebook that is saved."""
@@ -198,10 +200,9 @@ class LiveTraining:
             self.widget.settings = {**self.widget.settings, **changed}
 
     def _send(self, state: str | None, error: str = "") -> None:
-        """Everything that the widget shows. None: the state that it has, or was asked for."""
-        now = self.widget.status.get("state", STARTING)
+        """Everything that the widget shows. None: the state that it has."""
         if state is None:
-            state = self._control.state if now in (RUNNING, PAUSED) else now
+            state = self.widget.status["state"]
         self._sent_at = time.monotonic()
         self.widget.curve = self._curve.pairs
         self.widget.evaluated = {name: points.pairs for name, points in self._evaluated.items()}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from examples.pages import PAGES
 from website.build import ROOT, LinkError, build_site
+from wgcc.errors import WgError
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -22,10 +23,15 @@ def main(arguments: Sequence[str]) -> int:
         metavar="NAME",
         help=f"example pages to build as well: {', '.join(PAGES)}; default: all",
     )
+    parser.add_argument(
+        "--workbench",
+        action="store_true",
+        help="put the workbench beside the pages, which run their programs there (needs Node)",
+    )
     options = parser.parse_args(arguments)
     try:
-        number = build_site(options.out, options.live)
-    except (LinkError, OSError) as failure:
+        number = build_site(options.out, options.live, options.workbench)
+    except (LinkError, OSError, WgError) as failure:
         print(f"dev.py site: {failure}", file=sys.stderr)
         return 1
     print(f"{number} pages: open {options.out / 'index.html'}")

@@ -17,11 +17,14 @@ from website.gallery import gallery_page
 from website.markdown import Rendered, Section, code_block, render
 from website.page import ASSETS, page_html
 from wgcc.language_service.reference import reference
+from wgcc.workbench.folder import write_site
 
 ROOT = Path(__file__).resolve().parents[3]
 PICTURES = (".png", ".svg", ".jpg", ".gif")
 # Longer texts of a section do not help a search, and the index is loaded as a whole.
 LONGEST_TEXT = 4000
+# The folder of the site that holds the workbench, if there is one.
+WORKBENCH = "workbench/"
 # The name that a code block has for the ending of a file.
 LANGUAGES = {".wg": "wg", ".py": "python", ".js": "js", ".mjs": "js", ".json": "json"}
 
@@ -30,15 +33,20 @@ class LinkError(Exception):
     """A page links to what is not there."""
 
 
-def build_site(out: Path, live: Collection[str]) -> int:
-    """Write everything to `out`, an old site there included; returns the number of pages."""
-    site = Site(live)
+def build_site(out: Path, live: Collection[str], workbench: bool = False) -> int:
+    """Write everything to `out`, an old site there included; returns the number of pages.
+
+    With a workbench, every program on a page can be run there.
+    """
+    site = Site(live, workbench)
     for path in markdown_pages(ROOT):
         site.add_markdown(path)
     site.add(REFERENCE, reference_page(ROOT, site.resolve_in_reference))
     site.add(GALLERY, gallery_page(ROOT, live, lambda link: site.resolve("", GALLERY, link)))
     site.add_linked()
     site.write(out)
+    if workbench:
+        write_site(out / WORKBENCH)
     for name in live:
         _write(out / "live" / f"{name}.html", page_text(PAGES[name]))
     return len(site.pages)
@@ -47,8 +55,9 @@ def build_site(out: Path, live: Collection[str]) -> int:
 class Site:
     """Pages by their addresses, and what they link to."""
 
-    def __init__(self, live: Collection[str]) -> None:
+    def __init__(self, live: Collection[str], workbench: bool = False) -> None:
         self.live = live
+        self.workbench = WORKBENCH if workbench else ""
         self.pages: dict[str, str] = {}
         self.index: list[tuple[str, str, str, str]] = []
         self.pictures: set[str] = set()
@@ -71,7 +80,8 @@ class Site:
 
     def add(self, url: str, rendered: Rendered, kind: str = "") -> None:
         title = rendered.title or url
-        self.pages[url] = page_html(url, title, rendered.html, rendered.sections, kind)
+        sections = rendered.sections
+        self.pages[url] = page_html(url, title, rendered.html, sections, kind, self.workbench)
         for section in rendered.sections:
             text = " ".join(" ".join(section.words).replace("`", "").split())[:LONGEST_TEXT]
             place = f"{url}#{section.anchor}" if section.anchor and section.level > 1 else url
@@ -137,7 +147,7 @@ class Site:
         shutil.rmtree(out, ignore_errors=True)
         for url, html in self.pages.items():
             _write(out / url, html)
-        for name in ("style.css", "search.js"):
+        for name in ("style.css", "search.js", "programs.js"):
             shutil.copyfile(ASSETS / name, out / name)
         for place in self.pictures:
             (out / place).parent.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from website.highlight import highlight
+from wgcc.workbench.address import address_of
 
 Resolve = Callable[[str], str]
 
@@ -112,14 +113,19 @@ def _link_function(cell: Token, described: Resolve) -> None:
 def _fence(_renderer: object, tokens: Sequence[Token], index: int, *_: object) -> str:
     token = tokens[index]
     language = token.info.strip().split(" ")[0]
-    return code_block(token.content, language)
+    program = address_of({"model.wg": token.content}, "model.wg") if language == "wg" else ""
+    return code_block(token.content, language, program)
 
 
-def code_block(code: str, language: str) -> str:
-    """A block that keyboards can scroll, because some screens are narrower than its lines."""
+def code_block(code: str, language: str, program: str = "") -> str:
+    """A block that keyboards can scroll, because some screens are narrower than its lines.
+
+    `program` is the address of the code in a workbench.
+    """
     name = escape(language or "text")
     inner = highlight(code, language)
-    return f'<pre tabindex="0" class="code {name}"><code>{inner}</code></pre>\n'
+    run = f' data-program="{program}"' if program else ""
+    return f'<pre tabindex="0" class="code {name}"{run}><code>{inner}</code></pre>\n'
 
 
 def _scrolling_tables(html: str) -> str:

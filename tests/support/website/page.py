@@ -16,10 +16,18 @@ _TEMPLATE = Template((ASSETS / "page.html").read_text(encoding="utf-8"))
 FEWEST_HEADINGS = 4
 
 
-def page_html(url: str, title: str, body: str, sections: Sequence[Section], kind: str = "") -> str:
+def page_html(
+    url: str,
+    title: str,
+    body: str,
+    sections: Sequence[Section],
+    kind: str = "",
+    workbench: str = "",
+) -> str:
     contents = _contents(sections)
     return _TEMPLATE.substitute(
         root=way_up(url),
+        workbench=workbench and f"{way_up(url)}{workbench}",
         title=escape(title if title == "wgcc" else f"{title} · wgcc"),
         menu=_menu(url),
         body=body,

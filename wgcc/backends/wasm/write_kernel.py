@@ -35,7 +35,9 @@ from wgcc.ir.dtypes import F16
 from wgcc.ir.index import Index, constant
 from wgcc.kernel.rewrite.substitute import fill, substitute_body
 from wgcc.kernel.tree import (
+    Assign,
     Binary,
+    Call,
     Expr,
     FunctionDef,
     If,
@@ -45,11 +47,19 @@ from wgcc.kernel.tree import (
     Name,
     Statement,
     Unary,
+    expressions_of,
+    parts_of,
 )
 from wgcc.schedule.kernel import AttentionTask, DispatchWork, ProductTask, ThreadTask
 
 # Each thread gets this many iterations at least, and whole vectors of them.
 GRAIN = 16
+# Columns that are summed at a time, with one sum each: two lines of a cache, half of the registers.
+WIDE_BLOCK = 32
+# The same of bytes, if each row is as long as half a page: few columns of it are not worth reaching
+# for a page. The sums are then in memory.
+BYTE_BLOCK = 256
+LONG_BYTE_ROW = 2048
 # With fewer rows than this, columns are shared out.
 MIN_ROWS = 8
 # Loops with more statements are not run for several vectors at a time: registers are few.
@@ -237,9 +247,10 @@ class _Threads:
             self._rows_together(program, env, columns, walk.together)
             return
         if rows == 1:
-            span = share(self._body, self._first, columns, GRAIN)
-            if _walks_rows(program):
-                span = self._in_blocks(program, span, env)
+            block = _block_of(program)
+            span = share(self._body, self._first, columns, block or GRAIN)
+            if block:
+                span = self._in_blocks(program, span, block, env)
             self._along(name, span, one, env)
             return
         whole, part = span_of(rows), span_of(columns)
@@ -279,27 +290,27 @@ class _Threads:
         else:
             body.count("group", span_of(groups), group, env)
 
-    def _in_blocks(self, program: Program, span: Span, env: Env) -> Span:
-        """Runs four vectors at a time, as far as that goes; returns what is left over."""
+    def _in_blocks(self, program: Program, span: Span, size: int, env: Env) -> Span:
+        """Runs several vectors at a time, as far as that goes; returns what is left over."""
         body, name = self._body, program.variable
 
         def block(inner: Env) -> None:
             body.four("lane", vectors, inner)
 
         def vectors(inner: Env) -> None:
-            first = body.index_of(inner, "block") * GRAIN + body.index_of(inner, "lane")
-            envs = [dict(inner) for _ in range(0, GRAIN, LANES)]
+            first = body.index_of(inner, "block") * size + body.index_of(inner, "lane")
+            envs = [dict(inner) for _ in range(0, size, LANES)]
             for i, own in enumerate(envs):
                 body.bind(own, name, first + i * LANES)
             body.run_together(program.body, envs)
 
-        blocks = Span(span.start // GRAIN, span.stop // GRAIN, guess=program.count // GRAIN)
+        blocks = Span(span.start // size, span.stop // size, guess=program.count // size)
         body.count("block", blocks, block, env)
         rest = dict(env)
-        for limit, index in (("start", span.start), ("stop", span.stop // GRAIN * GRAIN)):
+        for limit, index in (("start", span.start), ("stop", span.stop // size * size)):
             body.bind(rest, limit, index)
         start = body.at_most("max(start, stop)", rest, program.count)
-        return Span(start, span.stop, guess=program.count % GRAIN)
+        return Span(start, span.stop, guess=program.count % size)
 
     def _along(self, name: str, span: Span, one: WithEnv, env: Env, start: Index = ORIGIN) -> None:
         def element(inner: Env) -> None:
@@ -319,15 +330,32 @@ def _has_one_loop(program: Program) -> bool:
     return len(loops) == 1 and not any(isinstance(s, Loop | If) for s in loops[0].body)
 
 
-def _walks_rows(program: Program) -> bool:
-    """Whether each thread has a short loop, in which neighbours read neighbours.
+def _block_of(program: Program) -> int | None:
+    """How many threads run together, if each has a short loop in which neighbours read neighbours.
 
     One vector of each row would be a small part of what a cache loads.
     """
     loops = [statement for statement in program.body if isinstance(statement, Loop)]
     if program.count < GRAIN or len(loops) != 1 or len(loops[0].body) > MAX_TOGETHER:
-        return False
-    return _has_one_loop(program)
+        return None
+    if not _has_one_loop(program):
+        return None
+    if sum(isinstance(statement, Assign) for statement in loops[0].body) > 1:
+        return GRAIN
+    if program.count >= LONG_BYTE_ROW and _loads_bytes(loops[0]):
+        return BYTE_BLOCK
+    return WIDE_BLOCK if program.count >= WIDE_BLOCK else GRAIN
+
+
+def _loads_bytes(loop: Loop) -> bool:
+    """Whether the loop takes numbers out of words."""
+    parts = (
+        part
+        for statement in loop.body
+        for whole in expressions_of(statement)
+        for part in parts_of(whole)
+    )
+    return any(isinstance(part, Call) and part.name == "extractBits" for part in parts)
 
 
 # WebAssembly's own min and max keep NaN; one element is computed where a GPU takes four.

@@ -322,7 +322,7 @@ def parse_once(source: Source) -> tuple[ast.File, list[Diagnostic]]:
     """The tree of a text, and what is wrong with it. A tree without errors is kept between runs:
     to parse the library takes longer than all else that a check of a small model does.
     """
-    key = f"tree-{hashlib.sha256(f'{_parser()} {source.text}'.encode()).hexdigest()[:24]}"
+    key = _tree_key(source)
     kept = read_cached(key)
     if kept is not None:
         tree: ast.File = decode(json.loads(kept), source)
@@ -332,6 +332,20 @@ def parse_once(source: Source) -> tuple[ast.File, list[Diagnostic]]:
     if not diagnostics.items:
         keep_cached(key, json.dumps(encode(tree)).encode())
     return tree, diagnostics.items
+
+
+def shipped_trees() -> list[tuple[str, bytes]]:
+    """The trees of the library as they are kept between runs, with their keys."""
+    paths = sorted((data_dir("grammar") / "std").glob("*.wg"))
+    sources = [Source(f"std/{path.name}", path.read_text(encoding="utf-8")) for path in paths]
+    return [
+        (_tree_key(source), json.dumps(encode(parse_once(source)[0])).encode())
+        for source in sources
+    ]
+
+
+def _tree_key(source: Source) -> str:
+    return f"tree-{hashlib.sha256(f'{_parser()} {source.text}'.encode()).hexdigest()[:24]}"
 
 
 @functools.cache
