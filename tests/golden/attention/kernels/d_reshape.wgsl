@@ -172,9 +172,10 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) slot:
   for (var i = 0u; i < ACROSS; i++) { mean += own_tile[i * WEIGHTS_STRIDE + down]; }
   workgroupBarrier();
   // The first thread of the four rows stores one of them, the next one another.
-  if (across < 4u && m[across] < TALL) {
-    let h = h_key * SHARED + m[across] % SHARED;
-    let t = m[across] / SHARED;
+  let row = m[across % 4u];
+  if (across < 4u && row < TALL) {
+    let h = h_key * SHARED + row % SHARED;
+    let t = row / SHARED;
     put_stats(z, h, t, 0u, peak[across]);
     put_stats(z, h, t, 1u, log_sum[across]);
     put_stats(z, h, t, 2u, mean[across]);
