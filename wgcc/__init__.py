@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from wgcc_runtime import __version__
+from wgcc_runtime.provers import use_prover
 
 if TYPE_CHECKING:
     from wgcc.compile_error import CompileError
@@ -20,6 +21,8 @@ _MODULES = {
     # `%load_ext wgcc` in a notebook looks for this name.
     "load_ipython_extension": "wgcc.cell_magic",
 }
+# What lets kernels run without checks, where a model is loaded beside the compiler.
+use_prover("wgcc.bundle.prove")
 __all__ = ["CompileError", "__version__", "compile", "load"]
 
 

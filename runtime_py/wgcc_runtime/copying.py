@@ -46,6 +46,7 @@ class Origin:
     profile: str | None
     max_bytes: int
     threads: int | None
+    checked: bool | None = None
 
     def copy(self, plan: Plan) -> Origin:
         """The same with its files in memory. A device object is of this process: it is left out."""

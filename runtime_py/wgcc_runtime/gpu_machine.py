@@ -16,6 +16,7 @@ from wgcc_runtime.errors import WgccError
 from wgcc_runtime.machine import GRADIENTS
 from wgcc_runtime.plan import Binding, Dispatch, Plan, Tensor
 from wgcc_runtime.plan_parts import run_order
+from wgcc_runtime.unchecked import ALL, Unchecked
 
 # Copies to the host go through one buffer of at most this size.
 READ_BYTES = 16 << 20
@@ -28,13 +29,23 @@ class GpuMachine:
 
     errors = staticmethod(gpu_errors)
 
-    def __init__(self, device: Device, plan: Plan, sources: Sequence[str], profile: str) -> None:
+    def __init__(
+        self,
+        device: Device,
+        plan: Plan,
+        sources: Sequence[str],
+        profile: str,
+        checked: bool | None = None,
+    ) -> None:
         self.device = device
         self.plan = plan
         self.profile = profile
         self.sources = sources
         self._layouts: dict[tuple[str, ...], Any] = {}
-        self._pipelines: dict[int, Any] = {}
+        self._checked = checked
+        self._unchecked = Unchecked(device, plan, profile, checked)
+        # By the number of the kernel, and whether it may do without checks.
+        self._pipelines: dict[tuple[int, bool], Any] = {}
         self._groups: dict[tuple[tuple[str, ...], tuple[Binding, ...]], Any] = {}
         self.buffers = [self.storage(b.bytes, b.name, b.role == "counter") for b in plan.buffers]
         # By compiled entry.
@@ -82,7 +93,7 @@ class GpuMachine:
     def on_new_device(self, extras: Sequence[str] = ()) -> GpuMachine:
         """The same machine on a new device of the adapter, with its features among `extras`."""
         device = open_device(self.device.gpu.adapter, self.plan, extras)
-        return GpuMachine(device, self.plan, self.sources, self.profile)
+        return GpuMachine(device, self.plan, self.sources, self.profile, self._checked)
 
     def encoder(self) -> Any:
         with gpu_errors("recording work"):
@@ -173,17 +184,21 @@ class GpuMachine:
         key = access, dispatch.bindings
         if key not in self._groups:
             self._groups[key] = self._group(access, dispatch.bindings)
-        return self._pipeline(dispatch.kernel), self._groups[key], dispatch.grid
+        return self._pipeline(dispatch), self._groups[key], dispatch.grid
 
-    def _pipeline(self, index: int) -> Any:
-        if index not in self._pipelines:
-            self._pipelines[index] = self._make_pipeline(index)
-        return self._pipelines[index]
+    def _pipeline(self, dispatch: Dispatch) -> Any:
+        key = dispatch.kernel, self._unchecked.covers(dispatch)
+        if key not in self._pipelines:
+            self._pipelines[key] = self._make_pipeline(*key)
+        return self._pipelines[key]
 
-    def _make_pipeline(self, index: int) -> Any:
-        gpu, kernel = self.device.gpu, self.plan.kernels[index]
+    def _make_pipeline(self, index: int, is_covered: bool) -> Any:
+        gpu, kernel, code = self.device.gpu, self.plan.kernels[index], self.sources[index]
+        flags = self._unchecked.flags(index, code) if is_covered else ALL
         with gpu_errors(f"the kernel `{kernel.name}`"):
-            module = gpu.create_shader_module(code=self.sources[index], label=kernel.name)
+            module = None if flags == ALL else self._unchecked.module(code, kernel.name, flags)
+            if module is None:
+                module = gpu.create_shader_module(code=code, label=kernel.name)
             layout = gpu.create_pipeline_layout(bind_group_layouts=[self._layout(kernel.access)])
             stage = {"module": module, "entry_point": kernel.entry}
             return gpu.create_compute_pipeline(layout=layout, compute=stage, label=kernel.name)

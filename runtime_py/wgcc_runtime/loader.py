@@ -46,6 +46,7 @@ def load(
     threads: int | None = None,
     entries: Iterable[str] = (),
     on_bytes: OnBytes | None = None,
+    checked: bool | None = None,
 ) -> Model:
     """A bundle (folder or .zip), ready to train and predict.
 
@@ -59,11 +60,14 @@ def load(
     `threads`: of the twin; default: $WGCC_THREADS, or as many as are worth it, at most 4.
     `entries`: are compiled for the GPU at once; others at their first call.
     `on_bytes`: is called with the bytes of values that are read or drawn so far, and all.
+    `checked`: True keeps all checks of kernels at run time. By default those of which the compiler
+    proves here that they need none go without on a GPU with Vulkan; False: on a software adapter
+    too.
     """
     check_process()
     seed = checked_seed(seed)
     plan = load_plan(path)
-    origin = Origin(open_bundle(path), device, profile, max_bytes, threads)
+    origin = Origin(open_bundle(path), device, profile, max_bytes, threads, checked)
     values = StartValues(plan, origin.read, weights)
     machine = open_machine(plan, origin)
     model = Model(machine, values, seed, on_bytes, origin)
@@ -86,7 +90,7 @@ def open_machine(plan: Plan, origin: Origin) -> Machine:
         warnings.warn(text, WgccWarning, stacklevel=3)
     if chosen == WASM:
         return _twin_machine(read, plan, max_bytes, origin.threads)
-    return _gpu_machine(read, plan, max_bytes, chosen, origin.profile)
+    return _gpu_machine(plan, origin, chosen)
 
 
 def open_twin(raw: Mapping[str, Any], read: Read) -> Model:
@@ -99,10 +103,9 @@ def open_twin(raw: Mapping[str, Any], read: Read) -> Model:
     return Model(machine, StartValues(plan, read, None), None)
 
 
-def _gpu_machine(
-    read: Read, plan: Plan, max_bytes: int, device: Any, profile: str | None
-) -> GpuMachine:
-    _check_bytes(sum(buffer.bytes for buffer in plan.buffers), max_bytes, " on the GPU")
+def _gpu_machine(plan: Plan, origin: Origin, device: Any) -> GpuMachine:
+    read, profile = origin.read, origin.profile
+    _check_bytes(sum(buffer.bytes for buffer in plan.buffers), origin.max_bytes, " on the GPU")
     sources = [_checked_source(read_kernel(read, kernel), kernel) for kernel in plan.kernels]
     if profile is not None and profile not in (DEFAULT_PROFILE, *plan.profiles):
         known = ", ".join(sorted({DEFAULT_PROFILE, *plan.profiles}))
@@ -114,7 +117,8 @@ def _gpu_machine(
             source if form is None else opened.with_directive(_checked_source(form, kernel))
             for kernel, source, form in zip(plan.kernels, sources, forms, strict=True)
         ]
-    return GpuMachine(opened, plan, sources, profile or opened.profile_in(plan))
+    chosen = profile or opened.profile_in(plan)
+    return GpuMachine(opened, plan, sources, chosen, origin.checked)
 
 
 def _checked_source(source: str, kernel: Kernel) -> str:

@@ -80,7 +80,7 @@ INSIDE = {
 }
 # Who names a back end: the compiler, what is written to bundles, and commands that show it.
 NAMES_BACKENDS = {
-    "wgsl": r"wgcc/(bundle/kernels|cli/commands/show/kernel_facts)\.py",
+    "wgsl": r"wgcc/(bundle/kernels|bundle/prove|cli/commands/show/kernel_facts)\.py",
     "cuda": r"wgcc/isa/nvidia/compile\.py",
     "wasm": r"wgcc/(bundle/plan|cli/commands/show/subject|compiler)\.py",
 }

@@ -86,10 +86,14 @@ class IndexClaim:
 
 @dataclass(slots=True)
 class Findings:
-    """`indices`: each place of the text once, with the worst that was found there."""
+    """`indices`: each place of the text once, with the worst that was found there.
+
+    `endless`: functions with a loop that is not proven to end.
+    """
 
     problems: dict[str, None] = field(default_factory=dict)
     indices: dict[int, IndexClaim] = field(default_factory=dict)
+    endless: dict[str, None] = field(default_factory=dict)
 
     def problem(self, text: str) -> None:
         self.problems[text] = None

@@ -14,12 +14,12 @@ from math import prod
 from wgcc.kernel.abstract import Evaluation, Findings, IndexClaim, LocalVariable, Value
 from wgcc.kernel.facts import Knowledge
 from wgcc.kernel.limits import MAX_GRID, MAX_STORAGE, Grid, check_limits
-from wgcc.kernel.ranges import Range, arithmetic, single, whole_range
+from wgcc.kernel.loop_counters import counter_of, ends
+from wgcc.kernel.ranges import Range, single
 from wgcc.kernel.rewrite.transform import assigned_in
 from wgcc.kernel.tokenize import WgslError
 from wgcc.kernel.tree import (
     Assign,
-    Binary,
     Call,
     Expr,
     FunctionDef,
@@ -41,12 +41,17 @@ from wgcc.kernel.types import fits
 Body = tuple[Statement, ...]
 # Subgroups have 4 to 128 threads.
 MAX_SUBGROUP = 128
+# Kernels of real models take a few thousand statements; calls that call calls could take for ever.
+MAX_STATEMENTS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class KernelReport:
+    """`endless`: functions with a loop that is not proven to end."""
+
     problems: tuple[str, ...]
     indices: tuple[IndexClaim, ...]
+    endless: tuple[str, ...] = ()
 
     @property
     def unproven(self) -> tuple[IndexClaim, ...]:
@@ -68,7 +73,8 @@ def check(
     size = checker.workgroup()
     check_limits(evaluation, grid, size, max_storage)
     checker.main(grid, size)
-    return KernelReport(tuple(findings.problems), tuple(findings.indices.values()))
+    claims = tuple(findings.indices.values())
+    return KernelReport(tuple(findings.problems), claims, tuple(findings.endless))
 
 
 class _Checker:
@@ -79,6 +85,7 @@ class _Checker:
         self._e.call = self._function
         self._module = evaluation.module
         self._returned: list[Value] = []
+        self._left = MAX_STATEMENTS
 
     def workgroup(self) -> Grid:
         sizes = [self._e.value(size).expr for size in self._module.workgroup]
@@ -158,6 +165,9 @@ class _Checker:
         return Value(value.kind, value.is_uniform, expr)
 
     def _block(self, body: Body) -> None:
+        self._left -= 1 + len(body)
+        if self._left < 0:
+            raise WgslError(f"checking it takes more than {MAX_STATEMENTS:,} statements")
         self._e.scopes.append({})
         for statement in body:
             self._statement(statement)
@@ -327,7 +337,9 @@ class _Checker:
         condition = self._condition(loop.condition)
         if condition.expr is not None:
             self._e.facts = facts.assume(condition.expr, True)
-        counter = self._counter_of(loop, values)
+        counter = counter_of(self._e, loop, values)
+        if not ends(self._e, loop, values):
+            self._e.findings.endless[self._e.function] = None
         if counter is None:
             return condition
         self._e.facts = facts
@@ -336,41 +348,6 @@ class _Checker:
         if condition.expr is not None:
             self._e.facts = facts.assume(condition.expr, True)
         return condition
-
-    def _counter_of(self, loop: Loop, starts: Mapping[str, Value]) -> tuple[str, Range] | None:
-        """The variable that the head of a loop counts, and where it can be: it never turns back."""
-        match loop.after:
-            case (Assign(Name(name), Binary(op, Name(old), step)),) if name == old:
-                start = starts.get(name)
-            case _:
-                return None
-        if (
-            start is None
-            or start.expr is None
-            or name in {*assigned_in(loop.body), *self._e.scopes[0]}
-        ):
-            return None
-        kind, by = start.kind, self._e.value(step).expr
-        if kind not in ("u32", "i32") or by is None:
-            return None
-        first, stride = self._e.facts.range(start.expr), self._e.facts.range(by)
-        variable = self._e.lookup(name)
-        assert variable is not None and variable.value.expr is not None
-        inside = self._e.facts.range(variable.value.expr)
-        # The next value, if it does not wrap around.
-        following = arithmetic(op, inside, stride, kind)
-        whole = whole_range(kind)
-        if op in ("/", ">>") and kind == "u32":
-            return name, Range(0, first.high)
-        if following is None or stride.low < (1 if op == "*" else 0):
-            return None
-        if op == "+" and first.is_single and stride.is_single and stride.low > 0:
-            # The last of the numbers that are so far apart.
-            steps = max(inside.high - first.low, 0) // stride.low
-            return name, Range(first.low, first.low + steps * stride.low)
-        if op == "+" or (op == "*" and first.low >= 0):
-            return name, Range(first.low, whole.high)
-        return (name, Range(whole.low, first.high)) if op == "-" else None
 
 
 def _copy(scopes: list[dict[str, LocalVariable]]) -> list[dict[str, LocalVariable]]:

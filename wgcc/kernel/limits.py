@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from wgcc.kernel.abstract import Evaluation
-from wgcc.kernel.types import array_parts, bytes_of
+from wgcc.kernel.tokenize import WgslError
+from wgcc.kernel.types import BYTES, array_parts, bytes_of, element_of
 
 Grid = tuple[int, int, int]
 MAX_GRID = 65_535
@@ -45,4 +46,8 @@ def size_of(evaluation: Evaluation, kind: str) -> int:
     count = evaluation.length_of(kind) if array else 1
     struct = evaluation.module.structs.get(element)
     fields = [kind for _, kind in struct.fields] if struct else [element]
-    return count * sum(bytes_of(evaluation.long(kind)) for kind in fields)
+    kinds = [evaluation.long(kind) for kind in fields]
+    for inner in kinds:
+        if element_of(inner) not in BYTES:
+            raise WgslError(f"the size of {inner} inside {kind} is not known")
+    return count * sum(map(bytes_of, kinds))

@@ -83,7 +83,8 @@ def attention_code(group: Group, context: Context) -> GroupCode:
         gpu = launch_one_row(with_vectors(fours), sizes, keys, flags)
     else:
         access = with_vectors(fours)
-        gpu = launch_tiles("attention_tiles", access, sizes, loop, shape, flags, (ROW_TILE,))
+        memory = (ROW_TILE,) if context.halves else ()
+        gpu = launch_tiles("attention_tiles", access, sizes, loop, shape, flags, memory)
     return context.code(gpu, work)
 
 

@@ -115,7 +115,6 @@ fn finish_y(z: u32, h_key: u32, m: u32, c: u32, x: vec4f) {
 // are relative to it; `total` is the sum of the exponentials that this thread has computed.
 var<workgroup> own_tile: array<vec4f, OWN_AREA>;
 var<workgroup> other_tile: array<vec4f, OTHER_AREA>;
-var<workgroup> row_tile: array<vec4f, ACROSS * WEIGHTS_STRIDE>;
 
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) slot: u32) {
@@ -197,12 +196,14 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) slot:
     let key_3 = tile + across + 3u * ACROSS;
     x_3 = scores(x_3, z, h_key, m, key_3, origin, key_3 < end);
     high = max(high, x_3);
-    row_tile[across * WEIGHTS_STRIDE + down] = high;
+    own_tile[across * WEIGHTS_STRIDE + down] = high;
     workgroupBarrier();
     high = peak;
     for (var i = 0u; i < ACROSS; i++) {
-      high = max(high, row_tile[i * WEIGHTS_STRIDE + down]);
+      high = max(high, own_tile[i * WEIGHTS_STRIDE + down]);
     }
+    // Weights take the place of these scores.
+    workgroupBarrier();
     let shrink = exp(peak - high);
     peak = high;
     total *= shrink;
@@ -243,11 +244,11 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) slot:
     }
     workgroupBarrier();
   }
-  row_tile[across * WEIGHTS_STRIDE + down] = total;
+  own_tile[across * WEIGHTS_STRIDE + down] = total;
   workgroupBarrier();
   // A sum that is not zero is at least 1, of the greatest score.
   var sum = vec4f();
-  for (var i = 0u; i < ACROSS; i++) { sum += row_tile[i * WEIGHTS_STRIDE + down]; }
+  for (var i = 0u; i < ACROSS; i++) { sum += own_tile[i * WEIGHTS_STRIDE + down]; }
   sum = max(sum, vec4f(1.0));
   finish_y(z, h_key, m.x, across, 1.0 / sum.x * y_0_0);
   finish_y(z, h_key, m.y, across, 1.0 / sum.y * y_1_0);

@@ -121,7 +121,8 @@ def _store(f: Function, sums: list[int]) -> None:
 # Words of scratch memory that a block of the right operand may take: it should stay in the cache.
 MOST_PACKED = 1 << 17
 # With fewer rows, threads share out columns: blocks of at least MIN_BLOCK, about SHARES of them.
-FEW_ROWS, MIN_BLOCK, SHARES = 64, 32, 8
+# Packing is then much of the work, and its results should stay in a smaller part of the cache.
+FEW_ROWS, MIN_BLOCK, SHARES, FEW_PACKED = 64, 32, 8, 1 << 16
 # Smaller products, or with fewer rows, columns or inner elements, are dot products one by one.
 MIN_ROWS, MIN_COLUMNS, MIN_DEPTH, MIN_WORK = 2, 2, 4, 1 << 10
 
@@ -191,7 +192,8 @@ def tiling_of(product: ProductTask) -> Tiling | None:
 
 
 def _block(rows: int, columns: int, depth: int) -> int:
-    most = max(COLUMNS, MOST_PACKED // depth // COLUMNS * COLUMNS)
+    packed = FEW_PACKED if rows < FEW_ROWS else MOST_PACKED
+    most = max(COLUMNS, packed // depth // COLUMNS * COLUMNS)
     if rows < FEW_ROWS:
         most = min(most, max(MIN_BLOCK, whole_panels(ceil_div(columns, SHARES))))
     blocks = ceil_div(whole_panels(columns), most)
