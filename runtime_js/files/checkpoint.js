@@ -7,6 +7,7 @@ import { filterRecord, mapRecord } from '../core/records.js';
 import { noProgress } from '../core/session.js';
 import { withAverages } from './averages.js';
 import { checkIdentity, isOptimizerState, notesOn, optimizerKinds } from './identity.js';
+import { leftOut, noteChanged, omittedNow } from './left_out.js';
 import { piecesAt } from './sources.js';
 import { wordsOf } from './stored_values.js';
 import { streamTensors } from './tensor_stream.js';
@@ -51,6 +52,7 @@ export async function loadParams(session, given, { strict = true } = {}) {
   const words = await wordsOf(Object.fromEntries(known), tensors, 'what was given');
   await session.writeAll(words);
   session.hasOtherValues = true;
+  noteChanged(session, words);
   await keepForRecovery(session, words);
 }
 
@@ -69,14 +71,18 @@ async function keepForRecovery(session, words) {
 
 /**
  * A safetensors file, the same as Python's; with `optimizer`, training can resume from it with the
- * same bits. As a `blob` it is read from the device piece by piece, so that the page's memory never
+ * same bits. Weights of the bundle that are only corrected, as with LoRA, are left out. As a `blob` it is read from the device piece by piece, so that the page's memory never
  * holds all of it.
  * @param {Session} session @param {{optimizer?: boolean, blob?: boolean}} [options]
  * @returns {Promise<Uint8Array | Blob>}
  */
 export async function save(session, { optimizer = true, blob = false } = {}) {
   const { plan, progress, values, preparation } = session;
-  const tensors = filterRecord(values.tensors, (_, name) => optimizer || !isOptimizerState(name));
+  const omitted = omittedNow(session);
+  const tensors = filterRecord(
+    values.tensors,
+    (_, name) => !omitted.has(name) && (optimizer || !isOptimizerState(name)),
+  );
   const { steps, position, seed } = progress;
   // Without the optimizer's state a training cannot resume, so no step is recorded.
   const isResumable = optimizer || !Object.keys(plan.optimizer ?? {}).length;
@@ -121,12 +127,16 @@ export async function restore(session, source, options = {}) {
   if (!weightsOnly) checkIdentity(session.plan, persistent, tensors, facts);
   const taken = filterRecord(tensors, (_, name) => !weightsOnly || !isOptimizerState(name));
   const words = await wordsOf(taken, persistent, 'the checkpoint', true);
-  const missing = Object.keys(persistent).find(name => !words[name] && !isOptimizerState(name));
+  const omitted = leftOut(session.plan, persistent);
+  const missing = Object.keys(persistent).find(
+    name => !words[name] && !omitted.has(name) && !isOptimizerState(name),
+  );
   if (missing) fail('weights', missing, 'is not in the checkpoint');
   const start = await session.values.words();
   const copies = weightsOnly ? copiesOf({ ...start, ...words }, persistent) : {};
   session.preparation = file.preparation ?? ownNames(session);
   session.hasOtherValues = true;
+  noteChanged(session, words);
   await session.writeAll({ ...start, ...copies, ...words }, weightsOnly ? noProgress() : progress);
   return weightsOnly ? [] : notesOn(session.plan, facts);
 }

@@ -19,6 +19,7 @@ from wgcc_runtime.arrays import Array
 from wgcc_runtime.data.preparation import KEY as PREPARATION
 from wgcc_runtime.data.preparation import Preparation
 from wgcc_runtime.errors import WgccError
+from wgcc_runtime.left_out import left_out
 from wgcc_runtime.plan import Plan
 from wgcc_runtime.replace_file import previous
 from wgcc_runtime.values import Words, is_optimizer_state, without_moments, words_of
@@ -57,6 +58,8 @@ class Checkpoint:
     notes: tuple[str, ...] = ()
     preparation: Preparation | None = None
     velocity: Array | None = None
+    # The parameters and state that the file holds; others are as at the start.
+    names: frozenset[str] = frozenset()
 
 
 def save_checkpoint(
@@ -130,13 +133,15 @@ def _checkpoint(
     if weights_only:
         everything = _over(words, start)
         copies = _copies(everything, plan)
-        return Checkpoint(path, _over(words, copies, start), Progress(), (), preparation)
+        names = frozenset(words)
+        words = _over(words, copies, start)
+        return Checkpoint(path, words, Progress(), (), preparation, None, names)
     _check_moments(path, arrays, facts, plan)
     moments = words_of({n: arrays[n] for n in arrays if n not in words}, plan, str(path))
     notes = tuple(f"{path} {note}" for note in _notes(facts, plan))
-    words = _over(words, moments, start)
+    names, words = frozenset(words), _over(words, moments, start)
     velocity = facts.get(OUTER)
-    return Checkpoint(path, words, _progress(facts), notes, preparation, velocity)
+    return Checkpoint(path, words, _progress(facts), notes, preparation, velocity, names)
 
 
 def _over(*maps: Words) -> Words:
@@ -182,7 +187,9 @@ def _mismatch(path: Path, what: str) -> WgccError:
 
 
 def _check_complete(path: Path, words: Words, plan: Plan) -> None:
-    missing = [name for name in without_moments(plan.persistent()) if name not in words]
+    given, omitted = words.keys(), left_out(plan)
+    wanted = without_moments(plan.persistent())
+    missing = [name for name in wanted if name not in given and name not in omitted]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise WgccError("weights", f"{path} lacks `{missing[0]}`{more}", missing[0])

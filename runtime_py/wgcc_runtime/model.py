@@ -29,8 +29,9 @@ from wgcc_runtime.errors import (
 )
 from wgcc_runtime.flight import HalfSteps
 from wgcc_runtime.interrupts import check_process
+from wgcc_runtime.left_out import left_out
 from wgcc_runtime.opened_model import OpenedModel
-from wgcc_runtime.plan import Entry, Plan
+from wgcc_runtime.plan import Entry, Plan, Tensor
 from wgcc_runtime.tokens.of_model import WithTokens
 from wgcc_runtime.values import Words, without_moments, words_of
 
@@ -218,7 +219,7 @@ class Model(OpenedModel, WithTokens):
 
     def _copied_attributes(self) -> dict[str, Any]:
         own = {"preparation": self.preparation, "check_finite": self.check_finite}
-        return {**own, "_has_learned": self._has_learned}
+        return {**own, "_has_learned": self._has_learned, "_changed": self._changed}
 
     @property
     def parameters(self) -> Parameters:
@@ -268,6 +269,7 @@ class Model(OpenedModel, WithTokens):
             if strict and tensor.role == "param" and name not in values:
                 raise WgccError("weights", f"load_params: `{name}` is missing", name)
         self._write(words_of(values, self.plan, "load_params"))
+        self._changed.update(values)
         self._has_learned = True
 
     def reset(self, seed: int | None = None) -> None:
@@ -282,14 +284,25 @@ class Model(OpenedModel, WithTokens):
         self._write(self._values.words(None, own=True), Progress())
 
     def save(self, path: str | Path, optimizer: bool = True, keep_previous: bool = False) -> None:
-        """Writes a safetensors file, atomically. With `optimizer` it can be resumed to the bit."""
+        """Writes a safetensors file, atomically. With `optimizer` it can be resumed to the bit.
+
+        Weights of the bundle that are only corrected, as with LoRA, are left out.
+        """
         plan = self._checkpoint_plan()
-        tensors = plan.persistent()
+        tensors = self._own_tensors(plan)
         with self._use():
             progress = self._progress.copy()
             wanted = (tensors if optimizer else without_moments(tensors)).values()
             arrays = self._read(wanted, copy=False)
         save_checkpoint(path, plan, arrays, progress, keep_previous, self.preparation)
+
+    def _own_tensors(self, plan: Plan) -> dict[str, Tensor]:
+        """The tensors of a checkpoint; without the bundle's, if these are only corrected."""
+        tensors, omitted = plan.persistent(), left_out(plan)
+        params = {name for name in omitted if tensors[name].role == "param"}
+        if params & (self._changed | self._values.given.keys()):
+            return tensors
+        return {name: tensor for name, tensor in tensors.items() if name not in omitted}
 
     def _checkpoint_plan(self) -> Plan:
         """The plan whose tensors checkpoints hold."""
@@ -314,6 +327,7 @@ class Model(OpenedModel, WithTokens):
         start = self._values.words(self._seed)
         checkpoint = restore(path, self._checkpoint_plan(), start, weights_only, weights)
         self._write(checkpoint.words, checkpoint.progress)
+        self._changed |= checkpoint.names
         self.preparation = checkpoint.preparation or self._values.names
         self._has_learned = True
         for note in checkpoint.notes:

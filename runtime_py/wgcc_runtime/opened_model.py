@@ -56,6 +56,8 @@ class OpenedModel(StepsInHalves):
         self.preparation: Preparation | None = values.preparation
         self._seed = seed
         self._has_learned = values.has_learned
+        # Parameters and state that were written by name.
+        self._changed: set[str] = set()
         self._snapshot: tuple[Words, Progress] | None = None
         # Entries whose last call ended well, the latest last, with what its parts are joined to.
         self._captures: dict[str, Mapping[str, Array] | None] = {}

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
@@ -33,11 +34,6 @@ def model_text(
     vocabulary: str = "",
 ) -> str:
     """`layers`: for each role, such as `attn_q`, the layer that holds its weights."""
-    template = Environment(
-        undefined=StrictUndefined,
-        line_statement_prefix="//%",
-        keep_trailing_newline=True,
-    ).from_string(files(__package__).joinpath("decoder.wg.jinja").read_text(encoding="utf-8"))
 
     def layer(role: str, inputs: str, outputs: str, has_bias: bool) -> str:
         return layer_text(layers[role], inputs, outputs, has_bias)
@@ -51,7 +47,8 @@ def model_text(
         rest = f", limit = {limit}" if limit else ""
         return f"{normed} |> rope({positions}, base = theta{rest})"
 
-    return template.render(
+    return render(
+        "decoder.wg.jinja",
         d=decoder,
         title=title,
         file=file,
@@ -68,6 +65,15 @@ def model_text(
         turn=turn,
         **{name: getattr(sizes, name) for name in TokenCounts.__dataclass_fields__},
     )
+
+
+def render(template: str, **values: Any) -> str:
+    """The text of a program."""
+    environment = Environment(
+        undefined=StrictUndefined, line_statement_prefix="//%", keep_trailing_newline=True
+    )
+    text = files(__package__).joinpath(template).read_text(encoding="utf-8")
+    return environment.from_string(text).render(**values)
 
 
 def layer_text(layer: str, inputs: str, outputs: str, has_bias: bool) -> str:

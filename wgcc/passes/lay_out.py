@@ -3,7 +3,8 @@
 Parameters that are updated together are side by side, each on a 256-byte boundary: one dispatch
 updates a whole group, and a kernel can bind any single tensor. An arena that one binding cannot
 cover is cut into several buffers, between tensors: `params`, `params.1`, …, and the gradients and
-moments of the parameters of `params.1` are in `grads.1` and so on.
+moments of the parameters of `params.1` are in `grads.1` and so on. Parameters that no optimizer
+updates are in an arena of their own, which no training step writes or copies.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from wgcc.ir.places import (
 from wgcc.ir.program import Program
 from wgcc.passes.dataflow import Flow, is_update, lists_of, partners
 
-PARAMS, STATE = "params", "state"
+PARAMS, FROZEN, STATE = "params", "frozen", "state"
 # Arenas are cut into buffers of at most so many words; a larger tensor has a buffer of its own.
 CUT_WORDS = MAX_BINDING // WORD
 # Smaller parameters get no f16 copies: these would save nothing worth losing digits for.
@@ -50,8 +51,9 @@ def lay_out(program: Program) -> Program:
         owners |= {name: owner for name, owner in of_graph.items() if name in program.state}
         updates += [_parameters(node, of_graph) for node in graph.nodes if is_update(node)]
     placing = _Placing(program, owners)
+    trained = set[str]().union(*updates)
     for name in _parameter_order(program, updates):
-        placing.put_parameter(name)
+        placing.put_parameter(name, FROZEN if trained and name not in trained else PARAMS)
     placing.put_state()
     check_buffers(program, placing.buffers.with_sizes())
     return replace(program, places=placing.places)
@@ -89,8 +91,8 @@ class _Placing:
         self.places: dict[str, Place] = {}
         self._cuts: dict[str, int] = {}
 
-    def put_parameter(self, name: str) -> None:
-        self.places[name] = self._in_arena(PARAMS, "params", self._program.params[name].type)
+    def put_parameter(self, name: str, arena: str) -> None:
+        self.places[name] = self._in_arena(arena, "params", self._program.params[name].type)
 
     def put_state(self) -> None:
         starts = self._arena_starts()

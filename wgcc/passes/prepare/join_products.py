@@ -1,8 +1,9 @@
 """Matrix products that belong together become one: sums of products, and products of one tensor
 with several parameters. Kernels load joined operands from where their parts are.
 
-a @ b + c @ d is one product over the joined inner axis, so that its results are moved once. x @ b
-and x @ c, where nothing follows that one kernel could do to the results of one, load x once.
+a @ b + c @ d is one product over the joined inner axis, so that its results are moved once, unless
+an operand is unpacked from bytes while it is loaded: joined, it would have to be stored. x @ b and
+x @ c, where nothing follows that one kernel could do to the results of one, load x once.
 
 A product of which only the transpose is used is computed transposed: bᵀ @ aᵀ. The gradient of a
 table that is also the output layer is one: stored as the product's rows, it would be read by
@@ -27,12 +28,14 @@ from functools import partial
 from wgcc.ir.graph import Builder, Graph, Node, Value
 from wgcc.ir.places import MAX_BINDINGS
 from wgcc.ops.registry import Pointwise, ReduceMany, Update
-from wgcc.passes.dataflow import Flow, behind_views, lowering
+from wgcc.passes.dataflow import Flow, behind_views, computes_by_element, lowering, moves
 from wgcc.passes.prepare.split_long import parts_of
 from wgcc.passes.rewrite import Rewrite
 
 # Each takes two bindings of the eight that a kernel has, and one is for the result.
 MOST = 3
+# Unpacking takes about ten operations, each of few operands.
+MOST_STEPS = 40
 # Parts that vectors of four do not fill would be loaded one element at a time.
 VECTOR = 4
 
@@ -46,7 +49,8 @@ def _sums_of_products(graph: Graph) -> Graph:
     for node in graph.nodes:
         terms = _terms(flow, node) if node.op == "add" and not _is_term(flow, node) else []
         products = {term.name: product for term in terms if (product := _product(flow, term))}
-        if _may_be_summed(products.values()):
+        unpacks = any(_is_unpacked(flow, product.inputs[1]) for product in products.values())
+        if _may_be_summed(products.values()) and not unpacks:
             rewrite.replace(node, lambda: [_joined_sum(rewrite, node, terms, products)])  # noqa: B023
         else:
             rewrite.keep(node)
@@ -94,6 +98,20 @@ def _may_be_summed(products: Iterable[Node]) -> bool:
     shapes = {node.output.shape for node in nodes}
     inner = [node.inputs[0].shape[-1] for node in nodes]
     return 2 <= len(nodes) <= MOST and len(shapes) == 1 and fill_vectors(inner)
+
+
+def _is_unpacked(flow: Flow, operand: Value) -> bool:
+    """Is it computed from a tensor of bytes, by steps that a kernel does while it loads it?"""
+    pending, seen = [operand.name], set[str]()
+    while pending and len(seen) < MOST_STEPS:
+        name = pending.pop()
+        if name in flow.in_bytes:
+            return True
+        node = flow.producers.get(name)
+        if node is not None and name not in seen and (computes_by_element(node) or moves(node)):
+            pending += [value.name for value in node.inputs]
+        seen.add(name)
+    return False
 
 
 def fill_vectors(sizes: list[int]) -> bool:

@@ -13,6 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wgcc.cli import shell_completion
+from wgcc.cli.commands.train.language_models import (
+    default_steps,
+    learned_rows,
+    learning_bundle,
+    lora_options,
+)
 from wgcc.cli.commands.train.worker_options import Range, refuse_without_effect, worker_options
 from wgcc.cli.data import DataFile, DataOptions, data_options, say_reading
 from wgcc.cli.failures import INTERRUPTED, failures, warnings_printed
@@ -21,6 +27,7 @@ from wgcc.cli.printing import is_muted, say, show_json
 from wgcc.cli.progress import Loading
 
 if TYPE_CHECKING:
+    from wgcc.from_gguf.lora import LoraOptions
     from wgcc_runtime.data.preparation import Data
     from wgcc_runtime.history import History
     from wgcc_runtime.model import Model
@@ -52,6 +59,8 @@ class TrainingJob:
     resume: bool
     held_out: float | None
     captured: Path | None = None
+    # The folder of the language model that learns, with a bundle made for that.
+    language_model: Path | None = None
     workers: Range | None = None
     ray: str | None = None
     sync_every: int | None = None
@@ -62,7 +71,9 @@ class TrainingJob:
     gpus: float | None = None
 
     def resume_command(self) -> str:
-        words = ["wgcc", "train", str(self.bundle), *([str(self.data)] if self.data else [])]
+        folder = ["--lora", str(self.language_model)] if self.language_model else []
+        words = ["wgcc", "train", *(folder or [str(self.bundle)])]
+        words += [str(self.data)] if self.data else []
         words += self.reading.words()
         options = {
             "--held-out": self.held_out,
@@ -115,9 +126,7 @@ class TrainingJob:
 @click.option(
     "--steps",
     type=COUNT,
-    default=1000,
-    show_default=True,
-    help="Total number of steps, counting those of a resumed run.",
+    help="Total number of steps, counting those of a resumed run [1000; with --lora 100].",
 )
 @click.option("--every", type=COUNT, default=10, show_default=True, help="Steps between reports.")
 @click.option("--eval", "eval_data", type=EXISTING, help="Data to evaluate the entry `eval` on.")
@@ -133,9 +142,14 @@ class TrainingJob:
     help="A file for one line of JSON per report; or a folder, which gets log.jsonl and event "
     "files for TensorBoard.",
 )
-@click.option("--batch", type=COUNT, help="Fail unless the bundle was built for this batch size.")
+@click.option(
+    "--batch",
+    type=COUNT,
+    help="Fail unless the bundle was built for this batch size; with --lora, build it so [1].",
+)
 @click.option("--seed", type=SEED, help="Seed of initial values and shuffling.")
 @captured_option
+@lora_options
 @worker_options
 @device_option
 @json_option
@@ -145,6 +159,8 @@ def command(
     eval_data: Path | None,
     out: Path | None,
     as_json: bool,
+    lora: LoraOptions | None,
+    steps: int | None,
     **rest: Any,
 ) -> None:
     """Train BUNDLE on DATA.
@@ -163,11 +179,19 @@ def command(
     bits as a run without a break. A checkpoint of another model, or of another optimizer, cannot
     be resumed; --weights starts a new run from its parameters and state.
 
+    With --lora, BUNDLE is the folder of an imported language model, and DATA a text, or JSON lines
+    with `text` or with the `messages` of a conversation, of which answers are learned. What was
+    learned is saved as FOLDER/adapter.safetensors: `wgcc chat FOLDER` uses it.
+
     Started by `mpiexec -n 4`, or with --workers 4 on a Ray cluster, four processes train together:
     each computes the gradients of a batch of its own, and all use their mean.
     """
     default = bundle.resolve().parent / f"{bundle.resolve().stem}-trained.safetensors"
-    job = TrainingJob(bundle=bundle, data=data, eval=eval_data, out=out or default, **rest)
+    if lora is not None:
+        rest["language_model"], default = bundle, bundle / "adapter.safetensors"
+        bundle = learning_bundle(bundle, data, lora)
+    rest |= {"out": out or default, "steps": steps or default_steps(lora)}
+    job = TrainingJob(bundle=bundle, data=data, eval=eval_data, **rest)
     if eval_data and job.held_out:
         raise click.UsageError("--eval and --held-out both say what to evaluate on: give one")
     with failures():
@@ -236,6 +260,8 @@ def read_for(plan: Plan, job: TrainingJob, model: Model | StartValues) -> Data:
     from wgcc_runtime.errors import WgccError
     from wgcc_runtime.values import bundle_data
 
+    if job.language_model and job.data:
+        return learned_rows(plan, job.language_model, job.data)
     if job.data:
         # Weights that were trained with a file go on with its columns, classes and scaling.
         known = model.preparation if job.weights and not job.reading.chooses else None
@@ -256,6 +282,8 @@ def read_for(plan: Plan, job: TrainingJob, model: Model | StartValues) -> Data:
 
 def evaluation_of(plan: Plan, job: TrainingJob, data: Data) -> tuple[Data, Any]:
     """The data to train with, and what to evaluate on."""
+    if job.eval and job.language_model:
+        return data, learned_rows(plan, job.language_model, job.eval).arrays
     if job.eval:
         more = {"preparation": data.preparation} if data.preparation else {}
         return data, job.reading.read(job.eval, plan, "eval", **more).arrays
