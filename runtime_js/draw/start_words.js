@@ -16,8 +16,9 @@ export const SEED_STATE = 'rng/seed';
 const REPORTED_BYTES = 2 ** 23;
 
 /**
- * With a seed, random values are drawn from it; given weights are kept in any case. Without one,
- * values that no file holds are drawn from the seed that the bundle was built with.
+ * With a seed, random values are drawn from it; given weights are kept in any case, also those that
+ * the bundle was built with (there is no `builtSeed`). Without one, values that no file holds are
+ * drawn from the seed that the bundle was built with.
  * @param {Tensors} tensors parameters and state @param {NamedWords} own the bundle's values
  * @param {NamedWords} given @param {number | null} [seed] @param {number} [builtSeed]
  * @param {OnBytes} [onBytes] is called with the bytes that are drawn, and all
@@ -27,9 +28,10 @@ export async function startWords(tensors, own, given, seed, builtSeed, onBytes) 
     fail('range', 'seed', `is a whole number from 0 to 4294967295, not ${seed}`);
   const drawSeed = seed ?? builtSeed ?? tensors[SEED_STATE]?.init?.values?.[0] ?? 0;
   const words = /** @type {NamedWords} */ (Object.create(null));
-  const storedOf = (/** @type {string} */ name, /** @type {Tensor} */ { init }) =>
-    ownOf(given, name) ??
-    (seed == null || init?.kind === 'external' ? ownOf(own, name) : undefined);
+  const isKept = (/** @type {string} */ name, /** @type {Tensor} */ { init }) =>
+    seed == null || (name !== SEED_STATE && (builtSeed == null || init?.kind === 'external'));
+  const storedOf = (/** @type {string} */ name, /** @type {Tensor} */ tensor) =>
+    ownOf(given, name) ?? (isKept(name, tensor) ? ownOf(own, name) : undefined);
   const isDrawn = (/** @type {Tensor} */ tensor, /** @type {string} */ name) =>
     (tensor.init?.kind ?? 'zeros') !== 'zeros' && !storedOf(name, tensor);
   const report = reporter(filterRecord(tensors, isDrawn), onBytes);

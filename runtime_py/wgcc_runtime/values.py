@@ -93,7 +93,8 @@ class StartValues:
         return own if own and is_only_names(own) else None
 
     def words(self, seed: int | None, own: bool = False) -> DrawnWords:
-        """The words of all tensors. A seed draws the random ones anew; given weights are kept.
+        """The words of all tensors. A seed draws the random ones anew; given weights are kept, also
+        those that the bundle was built with.
 
         `own`: the values the bundle was built with, even if other weights were given, or its
         weights file was replaced since.
@@ -105,7 +106,7 @@ class StartValues:
 
     def _word(self, seed: int | None, given: Words, tensor: Tensor) -> Array:
         name = tensor.name
-        is_kept = seed is None or tensor.init["kind"] == "external"
+        is_kept = seed is None or (name != SEED_STATE and not self._can_be_drawn(tensor))
         stored: Array | None = given.get(name, self._own.get(name) if is_kept else None)
         if stored is not None:
             return stored
@@ -115,6 +116,10 @@ class StartValues:
         if name == SEED_STATE and seed is not None:
             initial[...] = seed
         return initial
+
+    def _can_be_drawn(self, tensor: Tensor) -> bool:
+        """Whether the bundle's own value of a tensor came from a seed."""
+        return "seed" in self._plan.weights and tensor.init["kind"] != "external"
 
     def _is_as_built(self) -> bool:
         """Reads the file again: only the self-test needs this."""

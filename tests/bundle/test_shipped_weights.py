@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 import wgcc_runtime
 from adapters import ROOT
@@ -99,6 +100,31 @@ def test_given_weights_are_verified(
     other = build(capsys, model)
     (other / "plan.json").write_text(json.dumps(plan))
     assert verify(other).returncode == 3
+
+
+SEEDED = """
+const { load } = await import(process.argv[1]);
+const model = await load({ device: 'wasm', seed: 3 });
+await model.reset(4);
+console.log(JSON.stringify([...(await model.params())['f.w']]));
+process.exit(0);
+"""
+
+
+def test_a_seed_keeps_weights_that_the_bundle_was_built_with(
+    model: Path, weights: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Or a seed for the shuffle would take an imported model's weights away."""
+    bundle = build(capsys, model, "--weights", weights)
+    given = load_file(weights)["f.w"]
+    with wgcc_runtime.load(bundle, device="wasm", seed=3) as loaded:
+        assert loaded.params()["f.w"].tolist() == given.tolist()
+        loaded.reset(seed=4)
+        assert loaded.params()["f.w"].tolist() == given.tolist()
+        assert int(loaded.state()["calls"]) == 7
+    script = ("node", "--input-type=module", "-e", SEEDED, (bundle / "index.js").as_uri())
+    done = subprocess.run(script, capture_output=True, text=True)
+    assert json.loads(done.stdout) == given.ravel().tolist(), done.stderr
 
 
 def test_a_bundle_with_given_weights_is_tuned(

@@ -181,7 +181,8 @@ def command(
 
     With --lora, BUNDLE is the folder of an imported language model, and DATA a text, or JSON lines
     with `text` or with the `messages` of a conversation, of which answers are learned. What was
-    learned is saved as FOLDER/adapter.safetensors: `wgcc chat FOLDER` uses it.
+    learned is saved as FOLDER/adapter.safetensors, which `wgcc run FOLDER/lora decode --weights`
+    takes.
 
     Started by `mpiexec -n 4`, or with --workers 4 on a Ray cluster, four processes train together:
     each computes the gradients of a batch of its own, and all use their mean.
