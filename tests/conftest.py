@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import tempfile
+from collections.abc import Generator
 
 import adapters
 from building import BUILT, TWIN
@@ -22,6 +24,7 @@ from typing import Any  # noqa: E402
 import pytest  # noqa: E402
 
 import file_times  # noqa: E402
+import left_processes  # noqa: E402
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,6 +42,16 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ[BUILT] = tempfile.mkdtemp(prefix="wgcc-bundles-")
     if config.getoption("--record-times"):
         config.pluginmanager.register(file_times.Recorder())
+
+
+@pytest.hookimpl(wrapper=True)  # after the workers have ended
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
+    yield
+    if hasattr(session.config, "workerinput") or BUILT not in os.environ:
+        return
+    for command in left_processes.still_there(os.environ[BUILT]):
+        print(f"\na test left a process behind: {command}", file=sys.stderr)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
