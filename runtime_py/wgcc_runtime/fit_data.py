@@ -89,7 +89,8 @@ def _name_evaluation(plan: Plan, evaluation: Any, classes: Mapping[str, Sequence
 
 
 def _no_evaluation() -> WgccError:
-    text = "fit: evaluating needs an entry `eval`, which the model does not have"
+    text = "fit: evaluating needs an entry `eval`, which the model does not have: write one that"
+    text += " takes what `train` takes and returns the loss"
     return WgccError("name", text, "eval")
 
 

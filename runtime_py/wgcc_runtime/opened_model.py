@@ -107,7 +107,10 @@ class OpenedModel(StepsInHalves):
         """Training steps made so far, over all entries."""
         return sum(self.progress.steps.values())
 
-    def entry(self, name: str) -> Entry:
+    def entry(self, name: object) -> Entry:
+        if not isinstance(name, str):
+            kind = type(name).__name__
+            raise WgccError("name", f"the name of an entry is a str, not {kind}", "entry")
         if name not in self.plan.entries:
             near = did_you_mean(name, self.plan.entries)
             raise WgccError("name", f"the model has no entry `{name}`{near}", name)
