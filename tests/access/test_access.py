@@ -214,3 +214,23 @@ def test_a_tree_has_the_figures_of_its_text() -> None:
     main = shared.functions["main"]
     same = Module((*shared.declarations[:-1], replace(main, body=main.body[:1] * 2)))
     assert access_of(same, (1, 1, 1)) == access_of(shared, (1, 1, 1))
+
+
+def test_arrays_in_arrays_have_the_addresses_of_one_array() -> None:
+    """Rows of four words: lanes a row apart wait for the same banks, in either form."""
+    page = """
+    const ROWS = 64u;
+    var<workgroup> tile: array<{kind}>;
+    @group(0) @binding(0) var<storage, read_write> y: array<f32, 64>;
+    @compute @workgroup_size(64)
+    fn main(@builtin(local_invocation_index) i: u32) {{
+      tile{at} = 1.0;
+      workgroupBarrier();
+      y[i] = tile{at};
+    }}
+    """
+    nested = page.format(kind="array<array<f32, 4>, ROWS>, 2", at="[1u][i][2]")
+    flat = page.format(kind="f32, 512", at="[256u + i * 4u + 2u]")
+    one, other = (access_of(parse_module(text), (1, 1, 1)) for text in (nested, flat))
+    assert one.bank_conflicts == other.bank_conflicts == 4
+    assert one.shared_cycles(128) == other.shared_cycles(128)

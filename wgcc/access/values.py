@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wgcc.ir.dtypes import F16, FLOATS
+from wgcc.kernel.parse import parse_expression
 from wgcc.kernel.tree import Element, Expr, Member, Module, Name
 from wgcc.lazy_numpy import Array, np
 
@@ -101,11 +102,18 @@ _COMPONENTS = "xyzw"
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """`kind` is the type of an element, if it is an array."""
+    """`kind` is the type of an element, if it is an array; arrays in it have these `lengths`."""
 
     name: str
     space: str
     kind: str
+    is_array: bool
+    lengths: tuple[str, ...] = ()
+
+    @property
+    def depth(self) -> int:
+        """Indices that name one element."""
+        return len(self.lengths) + self.is_array
 
     @property
     def size(self) -> int:
@@ -137,8 +145,13 @@ def size_of(kind: str) -> int:
 def variables_of(module: Module) -> dict[str, Variable]:
     variables = {}
     for name, declared in module.variables.items():
-        array = re.fullmatch(r"array<(.+?)(?:, [^,]+)?>", declared.kind)
-        variables[name] = Variable(name, declared.space, array[1] if array else declared.kind)
+        kind, lengths = declared.kind, list[str]()
+        while kind.startswith("array<"):
+            array = re.fullmatch(r"array<(.+?)(?:, ([^,>]+))?>", kind)
+            assert array is not None
+            kind = array[1]
+            lengths.append(array[2] or "")
+        variables[name] = Variable(name, declared.space, kind, bool(lengths), tuple(lengths[1:]))
     return variables
 
 
@@ -149,23 +162,35 @@ def reference(
     match expr:
         case Name(name) if name in variables:
             return Reference(variables[name], 0, 0, variables[name].kind)
-        case Element(Name(name), index) if name in variables:
-            at, kind = value_of(index), variables[name].kind
-            if is_vector(variables[name], expr):
-                return _component(Reference(variables[name], 0, 0, kind), at)
-            return Reference(variables[name], at, 0, kind)
         case Member(whole, field) if len(field) == 1:
             vector = reference(whole, variables, value_of)
             return vector and _component(vector, _COMPONENTS.index(field))
-        case Element(Element() as whole, index):
+        case Element(whole, index):
+            name, indices = _indices_of(expr)
+            variable = variables.get(name)
+            if variable is not None and len(indices) == variable.depth:
+                return Reference(variable, _number(variable, indices, value_of), 0, variable.kind)
             vector = reference(whole, variables, value_of)
             return vector and _component(vector, value_of(index))
     return None
 
 
-def is_vector(variable: Variable, expr: Expr) -> bool:
-    """Uniforms are single vectors."""
-    return variable.space == "uniform"
+def _indices_of(expr: Expr) -> tuple[str, list[Expr]]:
+    """The name of what is indexed, or "", and the indices, outermost first."""
+    indices = list[Expr]()
+    while isinstance(expr, Element):
+        indices.insert(0, expr.index)
+        expr = expr.whole
+    return (expr.name if isinstance(expr, Name) else ""), indices
+
+
+def _number(variable: Variable, indices: list[Expr], value_of: Callable[[Expr], Value]) -> Value:
+    """The number of an element of arrays in arrays; a single index is left as it is."""
+    number = value_of(indices[0])
+    for index, length in zip(indices[1:], variable.lengths, strict=True):
+        size = np.int64(value_of(parse_expression(length)))
+        number = _wide(number) * size + _wide(value_of(index))
+    return number
 
 
 def unknown(place: Reference) -> Value:

@@ -42,12 +42,12 @@ def size_of(evaluation: Evaluation, kind: str) -> int:
     """The bytes of a type; a struct is what its fields are together."""
     kind = evaluation.long(kind)
     array = array_parts(kind)
-    element = evaluation.long(array[0]) if array else kind
-    count = evaluation.length_of(kind) if array else 1
-    struct = evaluation.module.structs.get(element)
-    fields = [kind for _, kind in struct.fields] if struct else [element]
+    if array is not None:
+        return evaluation.length_of(kind) * size_of(evaluation, array[0])
+    struct = evaluation.module.structs.get(kind)
+    fields = [kind for _, kind in struct.fields] if struct else [kind]
     kinds = [evaluation.long(kind) for kind in fields]
     for inner in kinds:
         if element_of(inner) not in BYTES:
             raise WgslError(f"the size of {inner} inside {kind} is not known")
-    return count * sum(map(bytes_of, kinds))
+    return sum(map(bytes_of, kinds))

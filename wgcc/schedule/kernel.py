@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from math import prod
 
 from wgcc.errors import Span
@@ -94,15 +95,19 @@ class Binding:
 class WorkgroupVariable:
     """A variable in workgroup memory: one `element`, or an array of them.
 
-    The length of an array is the product of the constants that `length` names.
+    The length of an array is the product of the constants that `length` names, or it consists of
+    arrays (`is_nested`), the outermost length first.
     """
 
     name: str
     element: str
     length: tuple[str, ...] = ()
+    is_nested: bool = False
 
     @property
     def kind(self) -> str:
+        if self.is_nested:
+            return reduce(lambda inner, n: f"array<{inner}, {n}>", self.length[::-1], self.element)
         length = " * ".join(self.length)
         return f"array<{self.element}, {length}>" if length else self.element
 

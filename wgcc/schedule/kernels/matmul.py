@@ -6,7 +6,7 @@ block of results in registers. Operands and results are bound as vectors where t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from wgcc.ir.dtypes import F16
@@ -45,12 +45,16 @@ from wgcc.schedule.kernels.operands import (
     write_loader,
     write_plain_loader,
 )
+from wgcc.schedule.kernels.shared_tile import SharedTile
 from wgcc.schedule.kernels.tile_loads import TileLoad
 from wgcc.schedule.kernels.tile_results import ResultBlock
-from wgcc.schedule.kernels.tile_shape import SUBGROUP, Sizes, Tile, tile_shapes
+from wgcc.schedule.kernels.tile_shape import Sizes, Tile, tile_shapes
 
 # How many shapes tuning tries.
 CANDIDATES = 4
+# Products of so many operations have the steps of a tile written out, if these are at most so many
+# multiply-adds for a thread.
+UNROLLED_FLOPS, UNROLLED = 1 << 28, 1024
 
 
 def matmul_code(group: Group, context: Context) -> GroupCode:
@@ -85,13 +89,22 @@ def _tiles(group: Group, context: Context, tile: Tile) -> Launch:
     functions, used, hoisted = _functions(group, context, forms)
     across, down = ceil_div(sizes.cols, tile.cols), ceil_div(sizes.rows, tile.rows)
     grid, folded = _grid(across, down, sizes.batch)
+    left, right = (
+        SharedTile(operand, forms.width(operand), halves[operand.name], tile)
+        for operand in forms.operands
+    )
+    is_wide = len(forms.wide) == 2
+    is_unrolled = is_wide and _is_worth_unrolling(tile, sizes)
     loads = [
-        TileLoad(operand, forms.width(operand), halves[operand.name], has, tile, sizes)
-        for operand, has in zip(forms.operands, hoisted, strict=True)
+        TileLoad(shared.operand, has, shared, tile, sizes)
+        for shared, has in zip((left, right), hoisted, strict=True)
     ]
-    left, right = map(forms.width, forms.operands)
     has_sums = _bias_gradient(group) is not None
-    block = ResultBlock(tile, sizes, left, right, forms.is_vector, has_sums)
+    block = ResultBlock(
+        *(tile, sizes, left, right, forms.is_vector, has_sums),
+        is_octet=is_wide and tile.down % 2 == 0 and tile.across % 4 == 0,
+        is_unrolled=is_unrolled,
+    )
     return context.launch(
         "matmul_tiles",
         used,
@@ -101,15 +114,16 @@ def _tiles(group: Group, context: Context, tile: Tile) -> Launch:
             **{"TM": tile.tm, "TN": tile.tn, "TK": tile.tk, "SLICES": tile.slices},
             **{"ROW_STRIDE": tile.row_stride, "SLICE_STRIDE": tile.slice_stride},
             **{"ROWS_TILE": tile.rows, "COLS_TILE": tile.cols},
-            **forms.strides(tile),
+            **left.constants,
+            **right.constants,
             **{"SUMS": int(has_sums), **folded},
         },
         functions=functions,
         values=_choices(tile, block, is_folded=folded["FOLDED"] > 0),
-        holes=_steps_of(loads, block, halves),
+        holes=_steps_of(loads, block),
         workgroup=(tile.across, tile.down, tile.slices),
         grid=grid,
-        shared=_workgroup_variables(group, forms, tile, halves),
+        shared=_workgroup_variables(block),
     )
 
 
@@ -120,15 +134,16 @@ def _choices(tile: Tile, block: ResultBlock, is_folded: bool) -> dict[str, objec
         "sliced": sliced,
         "workgroup": "ACROSS, DOWN, SLICES" if sliced else "ACROSS, DOWN",
         "group": "id" if is_folded else "group",
+        "tile_sums": block.has_tile_sums,
+        "octet": block.is_octet,
+        "unrolled": block.is_unrolled,
         "padding": "; zeros pad the edges" if block.is_ragged else "",
         "first_k": "lane.z" if sliced else "0u",
         "next_k": "k += SLICES" if sliced else "k++",
     }
 
 
-def _steps_of(
-    loads: Sequence[TileLoad], block: ResultBlock, halves: Mapping[str, bool]
-) -> dict[str, Filling]:
+def _steps_of(loads: Sequence[TileLoad], block: ResultBlock) -> dict[str, Filling]:
     """The statements of the page that depend on sizes."""
     inside = "group.y == 0u && slot < COLS_TILE" + (
         " && n_tile + slot < COLS" if block.column_ends else ""
@@ -140,7 +155,8 @@ def _steps_of(
             *(s for load in loads for s in load.loads()),
             *(s for load in loads for s in load.stores()),
         ),
-        "PRODUCTS": block.products(halves),
+        "PRODUCTS": block.products(),
+        "ADD_COLUMNS": block.add_columns(),
         "PARTS": block.parts(),
         "SUM_INSIDE": expression(inside),
         "TOTAL": block.total(),
@@ -148,23 +164,19 @@ def _steps_of(
     }
 
 
-def _workgroup_variables(
-    group: Group, forms: Forms, tile: Tile, halves: dict[str, bool]
-) -> tuple[WorkgroupVariable, ...]:
+def _workgroup_variables(block: ResultBlock) -> tuple[WorkgroupVariable, ...]:
     """Both tiles, and the partial results that slices have to add."""
-    variables = [_shared_tile(operand, forms.width(operand), halves) for operand in forms.operands]
-    if tile.slices > 1:
+    variables = [block.left.variable, block.right.variable]
+    if block.tile.slices > 1:
         variables.append(WorkgroupVariable("added", "f32", ("SLICES", "SLICE_STRIDE")))
-        if _bias_gradient(group) is not None:
+        if block.has_sums:
             variables.append(WorkgroupVariable("added_sums", "f32", ("SLICES", "COLS_TILE")))
     return tuple(variables)
 
 
-def _shared_tile(operand: Operand, width: int, halves: dict[str, bool]) -> WorkgroupVariable:
-    upper = operand.name.upper()
-    half = halves[operand.name]
-    kind = ("vec4h" if half else "vec4f") if width == VECTOR else (F16 if half else "f32")
-    return WorkgroupVariable(f"{operand.name}_tile", kind, ("TK", f"{upper}_STRIDE"))
+def _is_worth_unrolling(tile: Tile, sizes: Sizes) -> bool:
+    """A driver compiles a long kernel for longer than one run of a small product takes."""
+    return sizes.flops >= UNROLLED_FLOPS and tile.tm * tile.tn * tile.tk <= UNROLLED
 
 
 def _halves(group: Group, context: Context) -> dict[str, bool]:
@@ -192,27 +204,6 @@ class Forms:
 
     def width(self, operand: Operand) -> int:
         return VECTOR if operand.name in self.wide else 1
-
-    def strides(self, tile: Tile) -> dict[str, int]:
-        """The distance between rows of each operand's tile, as constants."""
-        sides = ((self.left, tile.rows), (self.right, tile.cols))
-        return {
-            f"{operand.name.upper()}_STRIDE": _stride(operand, size, self.width(operand), tile.tk)
-            for operand, size in sides
-        }
-
-
-def _stride(operand: Operand, size: int, width: int, depth: int) -> int:
-    """The distance between rows of a tile, padded so that no lanes wait for the same bank."""
-    if operand.fast != INNER:
-        return size // width
-    if width == VECTOR:
-        return size // VECTOR | 1
-    if operand.vector:
-        return size + (2 - size) % 8
-    # Rows that a subgroup stores side by side, rounded up to a power of two.
-    side_by_side = 1 << (ceil_div(SUBGROUP, depth) - 1).bit_length()
-    return size + (side_by_side - size) % (2 * side_by_side)
 
 
 def _forms(group: Group, context: Context, tile: Tile) -> Forms:

@@ -25,6 +25,7 @@ from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Assign, Binary, Call, Expr, Let, Name, Statement
 from wgcc.schedule.kernel import VECTOR
 from wgcc.schedule.kernels.operands import INNER, Operand
+from wgcc.schedule.kernels.shared_tile import SharedTile
 from wgcc.schedule.kernels.tile_shape import Sizes, Tile
 
 
@@ -49,17 +50,20 @@ def fours(count: Expr) -> Expr:
     return Binary("/", count, u32(VECTOR))
 
 
+# What is declared first, and places in a tile.
+Places = tuple[tuple[Statement, ...], tuple[Expr, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class TileLoad:
-    """The loads of one operand; `width` is how many rows or columns an element of the tile holds.
+    """The loads of one operand, into a tile whose elements hold `width` rows or columns.
 
     `hoisted`: its rows or columns are found before the loop over tiles.
     """
 
     operand: Operand
-    width: int
-    half: bool
     hoisted: bool
+    shared: SharedTile
     tile: Tile
     sizes: Sizes
 
@@ -124,18 +128,34 @@ class TileLoad:
         return (Let(name.name, None, zero, mutable=True), *when(inside, (Assign(name, call),)))
 
     def _store_unit(self, unit: int) -> Iterator[Statement]:
-        number, present = self.number(unit), self.present(unit)
-        inner, own = in_parens(self.inner_at(number)), self.own_at(number)
-        tile, stride = f"{self.operand.name}_tile", f"{self.operand.name.upper()}_STRIDE"
+        inner, own = self.inner_at(self.number(unit)), self.own_at(self.number(unit))
+        values = tuple(self._transpose(unit)) if self.is_along_inner else (self.value(unit, 0),)
+        if self.width == VECTOR:
+            lets, places = self._vector_places(unit, inner, own)
+        elif self.is_along_inner:
+            lets, places = self._scalar_places(unit, inner, own)
+        else:
+            lets, places = (), (self.shared.place(inner, own),)
+        yield from lets
+        for place, value in zip(places, values, strict=True):
+            yield from when(self.present(unit), (Assign(place, self.element(value)),))
+
+    def _scalar_places(self, unit: int, inner: Expr, own: Expr) -> Places:
+        """Four numbers of one row or column."""
+        name, stride = self.operand.name, f"{self.operand.name.upper()}_STRIDE"
+        at = Name(f"{name}_at{unit}")
+        first = expression(f"INNER * 4u * {stride} + OWN", INNER=in_parens(inner), OWN=own)
+        places = (plus(at, component, stride) for component in range(VECTOR))
+        return (let(at.name, first),), tuple(map(self.shared.at, places))
+
+    def _vector_places(self, unit: int, inner: Expr, own: Expr) -> Places:
+        """One vector, or four transposed ones, by where they are along both axes."""
+        at, k = Name(f"{self.operand.name}_at{unit}"), Name(f"{self.operand.name}_in{unit}")
         if not self.is_along_inner:
-            place = expression(f"{tile}[INNER * {stride} + OWN]", INNER=inner, OWN=own)
-            yield from when(present, (Assign(place, self.element(self.value(unit, 0))),))
-            return
-        at = Name(f"{self.operand.name}_at{unit}")
-        yield let(at.name, expression(f"INNER * 4u * {stride} + OWN", INNER=inner, OWN=own))
-        for component, value in enumerate(self._transpose(unit)):
-            place = expression(f"{tile}[AT]", AT=plus(at, component, stride))
-            yield from when(present, (Assign(place, self.element(value)),))
+            return (let(at.name, own),), (self.shared.place(inner, at),)
+        first = let(k.name, expression("INNER * 4u", INNER=in_parens(inner)))
+        steps = (plus(k, component) for component in range(VECTOR))
+        return (let(at.name, own), first), tuple(self.shared.place(k, at) for k in steps)
 
     def _transpose(self, unit: int) -> Iterator[Expr]:
         """The elements for each place along the inner axis, of vectors along that axis."""
@@ -148,7 +168,7 @@ class TileLoad:
 
     def element(self, value: Expr) -> Expr:
         kind = "vec4<f16>" if self.width == VECTOR else F16
-        return Call(kind, (value,)) if self.half else value
+        return Call(kind, (value,)) if self.shared.half else value
 
     def number(self, unit: int) -> Expr:
         return Name("u") if self.has_loop else _number(unit)
@@ -182,6 +202,10 @@ class TileLoad:
             return plus(expression("FIRST + OWN * 4u", FIRST=first, OWN=own), component)
         is_vector = self.operand.vector and not self.is_along_inner
         return Binary("+", fours(first) if is_vector else first, own)
+
+    @property
+    def width(self) -> int:
+        return self.shared.width
 
     @property
     def is_along_inner(self) -> bool:

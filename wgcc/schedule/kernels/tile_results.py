@@ -5,63 +5,109 @@ The page `matmul_tiles.wgsl.jinja` says when they are made, and when they are us
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wgcc.kernel.build import all_of, expression, in_parens, let, statements, when
+from wgcc.kernel.build import all_of, expression, in_parens, let, statements, u32, when
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Binary, Call, Expr, If, Let, Name, Statement
 from wgcc.schedule.kernel import VECTOR
+from wgcc.schedule.kernels.shared_tile import SharedTile
 from wgcc.schedule.kernels.tile_loads import add, fours, plus
 from wgcc.schedule.kernels.tile_shape import Sizes, Tile
 
 
 @dataclass(frozen=True, slots=True)
 class ResultBlock:
-    """The `tm × tn` results of a thread; `left`, `right` are the widths of the tiles' elements.
+    """The `tm × tn` results of a thread.
 
-    `has_sums`: columns of the right operand are added up, too.
+    `has_sums`: columns of the right operand are added up, too. `is_octet`: eight neighbours make
+    4 x 2 results, not 8 x 1. `is_unrolled`: steps are written one after the other.
     """
 
     tile: Tile
     sizes: Sizes
-    left: int
-    right: int
+    left: SharedTile
+    right: SharedTile
     is_vector: bool
     has_sums: bool
+    is_octet: bool
+    is_unrolled: bool
 
     def zeros(self) -> Body:
         zero = Call(_vector(self.column_width), ())
         names = [f"c{row}_{j}" for row in range(self.tile.tm) for j in self.vectors]
-        names += [f"sum{j}" for j in self.vectors] if self.has_sums else []
-        return tuple(Let(name, None, zero, mutable=True) for name in names)
+        if self.has_column_sums:
+            names += [f"sum{j}" for j in self.vectors]
+        zeros = tuple(Let(name, None, zero, mutable=True) for name in names)
+        return (*zeros, *statements("var sum = 0.0;")) if self.has_tile_sums else zeros
 
-    def products(self, halves: Mapping[str, bool]) -> Body:
-        """A step along the inner axis: reads of both tiles, and their products."""
-        sides = ("a", "left", self.left, self.tile.tm), ("b", "right", self.right, self.tile.tn)
+    def products(self) -> Body:
+        """The steps along the inner axis of a tile, or the one that a loop repeats."""
+        if not self.is_unrolled:
+            return self._step(Name("k"), "")
+        return tuple(s for k in range(self.tile.tk) for s in self._step(u32(k), f"_{k}"))
+
+    def _step(self, k: Expr, suffix: str) -> Body:
+        """Reads of both tiles, whose names end so, and their products."""
+        sides = (
+            ("a", self.left, self.tile.tm, self.down),
+            ("b", self.right, self.tile.tn, self.across),
+        )
         steps: list[Statement] = [
-            let(f"{letter}{number}", value)
-            for letter, side, width, count in sides
-            for number, value in enumerate(_reads(side, width, count, halves[side]))
+            let(f"{letter}{number}{suffix}", value)
+            for letter, shared, count, lane in sides
+            for number, value in enumerate(_reads(shared, k, count, lane))
         ]
         for row in range(self.tile.tm):
             for j in self.vectors:
-                holes = {"FACTOR": self.factor(row), "B": f"b{j}", "C": f"c{row}_{j}"}
-                steps += statements("C = fma(FACTOR, B, C);", **holes)
-        if self.has_sums:
-            added = [statements("SUM += B;", SUM=f"sum{j}", B=f"b{j}")[0] for j in self.vectors]
-            steps.append(If(expression("group.y == 0u"), tuple(added)))
+                factor, b = self.factor(row, suffix), f"b{j}{suffix}"
+                steps += statements("C = fma(FACTOR, B, C);", FACTOR=factor, B=b, C=f"c{row}_{j}")
+        if self.has_column_sums:
+            sums = ((f"sum{j}", f"b{j}{suffix}") for j in self.vectors)
+            added = tuple(s for sum_, b in sums for s in statements("SUM += B;", SUM=sum_, B=b))
+            steps.append(If(expression("group.y == 0u"), added))
         return tuple(steps)
+
+    def add_columns(self) -> Body:
+        """Adds the columns of a tile to what the threads that sum them up have."""
+        if not self.has_tile_sums:
+            return ()
+        element = self.right.element(Name("k"), Name("slot"))
+        return statements(
+            "if (group.y == 0u && slot < COLS_TILE) {\n"
+            "for (var k = 0u; k < TK; k++) { sum += ELEMENT; }\n}",
+            ELEMENT=Call("f32", (element,)) if self.right.half else element,
+        )
+
+    @property
+    def has_tile_sums(self) -> bool:
+        """Does a thread sum up one column, as it is in the tile?"""
+        is_large = self.tile.tn >= VECTOR and self.tile.threads >= self.tile.cols
+        return self.has_sums and is_large and self.tile.slices == 1
+
+    @property
+    def has_column_sums(self) -> bool:
+        """Does a thread sum up all columns whose results it makes?"""
+        return self.has_sums and not self.has_tile_sums
+
+    @property
+    def down(self) -> str:
+        return "down" if self.is_octet else "lane.y"
+
+    @property
+    def across(self) -> str:
+        return "across" if self.is_octet else "lane.x"
 
     def results(self) -> Body:
         """Makes use of all results of a thread."""
         body: list[Statement] = []
-        if self.has_sums:
+        if self.has_column_sums:
             sums = (s for j in range(self.tile.tn) for s in self._finish_sum(j))
-            body.append(If(expression("m_tile + lane.y == 0u"), tuple(sums)))
+            body.append(If(expression(f"m_tile + {self.down} == 0u"), tuple(sums)))
         for number in range(self.tile.tm):
             row = Name(f"row{number}")
-            place = _place("lane.y", "DOWN", number, self.left)
+            place = _place(self.down, "DOWN", number, self.left.width)
             body.append(let(row.name, add(Name("m_tile"), place)))
             bound = Binary("<", row, Name("ROWS")) if self.row_ends else None
             body += when(bound, self._finish_row(number), one_line=False)
@@ -70,7 +116,7 @@ class ResultBlock:
     def _finish_row(self, row: int) -> Body:
         """Makes use of the results of a row: vectors, or element by element."""
         if self.is_vector:
-            first = expression("n_tile / 4u + lane.x")
+            first = expression(f"n_tile / 4u + {self.across}")
             places = [plus(first, j, "ACROSS") for j in self.vectors]
             parts: Sequence[Expr] = [Name(f"c{row}_{j}") for j in self.vectors]
         else:
@@ -141,10 +187,10 @@ class ResultBlock:
     def vectors(self) -> range:
         return range(self.tile.tn // self.column_width)
 
-    def factor(self, row: int) -> Expr:
+    def factor(self, row: int, suffix: str) -> Expr:
         """The factor of a row, in all columns of a vector."""
         width = min(self.tile.tm, VECTOR)
-        a = Name(f"a{row // width}")
+        a = Name(f"a{row // width}{suffix}")
         value = expression(f"A[{row % width}]", A=a) if width > 1 else a
         return Call(_vector(self.column_width), (value,)) if self.column_width > 1 else value
 
@@ -155,7 +201,7 @@ class ResultBlock:
         return expression(f"X[{element}]", X=whole) if self.column_width > 1 else whole
 
     def column_at(self, number: int) -> Expr:
-        return add(Name("n_tile"), _place("lane.x", "ACROSS", number, self.right))
+        return add(Name("n_tile"), _place(self.across, "ACROSS", number, self.right.width))
 
 
 def _vector(width: int) -> str:
@@ -172,16 +218,14 @@ def _place(lane: str, step: str, number: int, width: int) -> Expr:
     )
 
 
-def _reads(side: str, width: int, count: int, half: bool) -> list[Expr]:
+def _reads(shared: SharedTile, k: Expr, count: int, lane: str) -> list[Expr]:
     """A thread's values of a tile at one `k`: as many vectors as they fill."""
-    lane, step = ("lane.y", "DOWN") if side == "left" else ("lane.x", "ACROSS")
-    first = expression(f"k * {side.upper()}_STRIDE + {lane}")
-    size, kind = min(count, VECTOR), "vec4<f32>" if width == VECTOR else "f32"
+    size, kind = min(count, VECTOR), "vec4<f32>" if shared.width == VECTOR else "f32"
     elements = []
-    for number in range(count // width):
-        read = expression(f"{side}_tile[AT]", AT=plus(first, number, step))
-        elements.append(Call(kind, (read,)) if half else read)
-    if width == VECTOR or size == 1:
+    for number in range(count // shared.width):
+        read = shared.read(k, number, lane)
+        elements.append(Call(kind, (read,)) if shared.half else read)
+    if shared.width == VECTOR or size == 1:
         return elements
     starts = range(0, count, size)
     return [Call(_vector(size), tuple(elements[i : i + size])) for i in starts]
