@@ -96,7 +96,8 @@ OPS = (
 from wgcc.ir.index import coordinates_of, variable
 from wgcc.kernel.tree import Name
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.bindings import grid_of, thread_index
+from wgcc.schedule.codegen.bindings import thread_index
+from wgcc.schedule.kernel import grid_of
 
 
 def turned_code(group, context):

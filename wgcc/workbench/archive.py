@@ -26,7 +26,7 @@ _LEFT_OUT = {
 }  # fmt: skip
 _RUNTIME = (
     "__init__", "bundle_files", "data/__init__", "data/problems", "errors", "interrupts", "machine",
-    "plan", "plan_parts", "replace_file", "strict_json", "tokens/__init__",
+    "plan", "plan_parts", "provers", "replace_file", "strict_json", "tokens/__init__",
     "tokens/bundle_tokens", "tokens/pattern_cost", "tokens/pieces", "twin_form", "validate",
 )  # fmt: skip
 _TEXTS = {".py", ".lark", ".jinja", ".wgsl", ".txt", ".json"}

@@ -189,6 +189,7 @@ def launch_tiles(
         values={
             **flags,
             "f32_tile": "row_tile" if halves else "own_tile",
+            "scores_replaced": not halves,
             **words_of_page(template, flags.get("makes_stats", False)),
         },
         variant=lambda body: take_several(unroll(body, "rjn", constants), "ic", times),
