@@ -109,6 +109,8 @@ def test_gradients_by_name(net: Model) -> None:
         gradients["head.w"]
     with pytest.raises(wgcc_runtime.WgccError, match="no gradient"):
         gradients[:3]["blocks.0.fc.w"]
+    with pytest.raises(wgcc_runtime.WgccError, match="name of an entry is a str, not dict"):
+        net.gradients(BATCH, BATCH)  # type: ignore[arg-type]
 
 
 def test_gradients_of_parameters_that_an_optimizer_leaves_out() -> None:

@@ -190,9 +190,6 @@ def test_unknown_entry_is_named(model: Model) -> None:
     with pytest.raises(AttributeError, match="no entry `predikt`"):
         model.predikt()
     assert "predict" in dir(model)
-    rows = np.zeros((ROWS, COLS))
-    with refused("name", "the name of an entry is a str, not ndarray"):
-        model.gradients({"x": rows}, rows)  # type: ignore[arg-type]
 
 
 class OnlyDlpack:
