@@ -63,8 +63,8 @@ export class StartValues {
     const { own, isComplete } = this.stored;
     if (seed == null && isComplete) return { ...this.constants, ...own };
     const { startWords } = await loadDraw();
-    const builtSeed = this.bundle.plan.weights?.seed;
-    const drawn = await startWords(this.tensors, own, given, seed, builtSeed, this.onBytes);
+    const record = this.bundle.plan.weights;
+    const drawn = await startWords(this.tensors, own, given, seed, record, this.onBytes);
     return { ...this.constants, ...drawn };
   }
 }

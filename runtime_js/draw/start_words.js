@@ -17,19 +17,21 @@ const REPORTED_BYTES = 2 ** 23;
 
 /**
  * With a seed, random values are drawn from it; given weights are kept in any case, also those that
- * the bundle was built with (there is no `builtSeed`). Without one, values that no file holds are
- * drawn from the seed that the bundle was built with.
+ * the bundle was built with. Without one, values that no file holds are drawn from the seed that
+ * the bundle was built with.
  * @param {Tensors} tensors parameters and state @param {NamedWords} own the bundle's values
- * @param {NamedWords} given @param {number | null} [seed] @param {number} [builtSeed]
+ * @param {NamedWords} given @param {number | null} [seed]
+ * @param {{ seed?: number }} [record] of the weights file, in the plan: no seed if they were given
  * @param {OnBytes} [onBytes] is called with the bytes that are drawn, and all
  */
-export async function startWords(tensors, own, given, seed, builtSeed, onBytes) {
+export async function startWords(tensors, own, given, seed, record, onBytes) {
   if (seed != null && seed >>> 0 !== seed)
     fail('range', 'seed', `is a whole number from 0 to 4294967295, not ${seed}`);
-  const drawSeed = seed ?? builtSeed ?? tensors[SEED_STATE]?.init?.values?.[0] ?? 0;
+  const drawSeed = seed ?? record?.seed ?? tensors[SEED_STATE]?.init?.values?.[0] ?? 0;
   const words = /** @type {NamedWords} */ (Object.create(null));
+  const areGiven = record && record.seed === undefined;
   const isKept = (/** @type {string} */ name, /** @type {Tensor} */ { init }) =>
-    seed == null || (name !== SEED_STATE && (builtSeed == null || init?.kind === 'external'));
+    seed == null || (name !== SEED_STATE && (areGiven || init?.kind === 'external'));
   const storedOf = (/** @type {string} */ name, /** @type {Tensor} */ tensor) =>
     ownOf(given, name) ?? (isKept(name, tensor) ? ownOf(own, name) : undefined);
   const isDrawn = (/** @type {Tensor} */ tensor, /** @type {string} */ name) =>

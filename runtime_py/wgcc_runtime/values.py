@@ -119,7 +119,9 @@ class StartValues:
 
     def _can_be_drawn(self, tensor: Tensor) -> bool:
         """Whether the bundle's own value of a tensor came from a seed."""
-        return "seed" in self._plan.weights and tensor.init["kind"] != "external"
+        record = self._plan.weights
+        is_given = bool(record) and "seed" not in record
+        return not is_given and tensor.init["kind"] != "external"
 
     def _is_as_built(self) -> bool:
         """Reads the file again: only the self-test needs this."""

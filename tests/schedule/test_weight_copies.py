@@ -12,12 +12,13 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import wgcc.passes.lay_out as lay_out
-import wgcc.schedule.kernels.copies as copies
+import wgcc.schedule.kernel as kernel
 import wgcc_runtime
 from building import build
 from changed_plans import REMOVED, change
 from cli_runs import run
 from web_stacks import as_lists, build_web, run_job, run_node
+from wgcc.schedule.kernels.copies import LABEL, copies_of, master
 from wgcc_runtime import Model, WgccError
 from wgcc_runtime.plan import read_plan
 
@@ -255,10 +256,10 @@ def test_an_update_without_room_is_followed_by_the_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A kernel has eight bindings."""
-    monkeypatch.setattr(copies, "MAX_BINDINGS", 4)
+    monkeypatch.setattr(kernel, "MAX_BINDINGS", 4)
     bundle = build(write(tmp_path), tmp_path / "bundle")
     with wgcc_runtime.load(bundle, device=ADAPTER) as model:
-        assert model.plan.entries["train"].dispatches[-1].label == copies.LABEL
+        assert model.plan.entries["train"].dispatches[-1].label == LABEL
         model.train(**batch())
         model.train(**batch())
         copied(model)
@@ -368,3 +369,8 @@ def test_the_twin_reads_weights_themselves(bundle: Path) -> None:
         np.testing.assert_allclose(
             found, expected(model.params(), x, halves=False), rtol=1e-4, atol=1e-5
         )
+
+
+@pytest.mark.parametrize("buffer", ["params", "params2", "frozen", "frozen2"])
+def test_copies_know_whose_they_are(buffer: str) -> None:
+    assert master(copies_of(buffer)) == buffer

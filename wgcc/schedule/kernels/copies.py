@@ -38,9 +38,16 @@ WORKGROUP = 256
 LABEL = "f16 copies"
 
 
+def copies_of(buffer: str) -> str:
+    """The buffer of the copies of a buffer of parameters: `copies2` of `params2`, `copies_frozen`."""
+    is_numbered = buffer.startswith(PARAMS)
+    return COPIES + (buffer.removeprefix(PARAMS) if is_numbered else f"_{buffer}")
+
+
 def master(buffer: str) -> str:
     """The buffer of the parameters that a buffer of copies belongs to."""
-    return PARAMS + buffer.removeprefix(COPIES)
+    rest = buffer.removeprefix(COPIES)
+    return rest[1:] if rest.startswith("_") else PARAMS + rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +74,7 @@ class Span:
 
     @property
     def copy(self) -> Place:
-        buffer = COPIES + self.buffer.removeprefix(PARAMS)
-        return Place(buffer, self.start // 2, self.words, half=True)
+        return Place(copies_of(self.buffer), self.start // 2, self.words, half=True)
 
 
 @dataclass(slots=True)
@@ -88,7 +94,7 @@ class Copies:
         """The place of a copy. Kernels bind an earlier boundary, if its own start is none."""
         place = self.masters[name]
         count = round_up(place.count, 2)
-        buffer = COPIES + place.buffer.removeprefix(PARAMS)
+        buffer = copies_of(place.buffer)
         own = Place(buffer, place.offset // 2, count, half=True)
         before = place.offset % STEP
         if not before:
