@@ -39,7 +39,7 @@ LABEL = "f16 copies"
 
 
 def copies_of(buffer: str) -> str:
-    """The buffer of the copies of a buffer of parameters: `copies2` of `params2`, `copies_frozen`."""
+    """The buffer with copies of another: `copies2` of `params2`, `copies_frozen` of `frozen`."""
     is_numbered = buffer.startswith(PARAMS)
     return COPIES + (buffer.removeprefix(PARAMS) if is_numbered else f"_{buffer}")
 
