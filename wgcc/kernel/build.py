@@ -7,7 +7,7 @@ A quotation is parsed once. Its holes are names and calls in capitals, as on a p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
 from wgcc.kernel.parse import parse_expression, parse_module, parse_statements
@@ -125,6 +125,36 @@ def several(loop: Loop, times: int, stride: Expr | None = None) -> Loop:
     first = f"{counter}_first"
     onward = _steps(stride or u32(times), step)
     return counted_loop(first, start, end, _copies(loop, Name(first), times), onward)
+
+
+def at_once(loop: Loop, times: int, even: Expr | None = None) -> Body:
+    """A counted loop that takes `times` numbers per iteration, of which a multiple is left.
+
+    Nothing between them is asked, so that their loads are under way at once. `even`: so far there
+    is a multiple; another loop takes what comes after it.
+    """
+    counter, start, end, step = _head(loop)
+    first = Name(f"{counter}_first")
+    body: list[Statement] = []
+    for number in range(times):
+        at = Binary("+", first, _steps(u32(number), step)) if number else first
+        body += _numbered((let(counter, at), *loop.body), number)
+    several_rows = counted_loop(first.name, start, even or end, body, _steps(u32(times), step))
+    if even is None:
+        return (several_rows,)
+    return (several_rows, counted_loop(counter, Binary("+", start, even), end, loop.body, step))
+
+
+def _numbered(body: Body, number: int) -> Iterator[Statement]:
+    """The statements with this number behind the names that they declare."""
+    names: dict[str, Filling] = {}
+    for statement in body:
+        (changed,) = substitute_body((statement,), names)
+        if isinstance(changed, Let):
+            name = f"{changed.name}_{number}"
+            names[changed.name] = Name(name)
+            changed = replace(changed, name=name)
+        yield changed
 
 
 def take_several(page: Module, counters: Collection[str], times: int) -> Module:

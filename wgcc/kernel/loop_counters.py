@@ -31,10 +31,10 @@ def counter_of(e: Evaluation, loop: Loop, starts: Mapping[str, Value]) -> tuple[
         return name, Range(0, first.high)
     if following is None or stride.low < (1 if op == "*" else 0):
         return None
-    if op == "+" and first.is_single and stride.is_single and stride.low > 0:
-        # The last of the numbers that are so far apart.
+    if op == "+" and stride.is_single and stride.low > 0:
+        # No first number takes more steps than the lowest of them.
         steps = max(inside.high - first.low, 0) // stride.low
-        return name, Range(first.low, first.low + steps * stride.low)
+        return name, Range(first.low, min(first.high + steps * stride.low, whole.high))
     if op == "+" or (op == "*" and first.low >= 0):
         return name, Range(first.low, whole.high)
     return (name, Range(whole.low, first.high)) if op == "-" else None

@@ -26,6 +26,7 @@ from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import (
     ONE,
     all_of,
+    at_once,
     counted_loop,
     expression,
     functions,
@@ -36,7 +37,18 @@ from wgcc.kernel.build import (
     when,
 )
 from wgcc.kernel.rewrite.transform import Body
-from wgcc.kernel.tree import Assign, Declaration, Element, Expr, Let, Module, Name, Statement
+from wgcc.kernel.tree import (
+    Assign,
+    Declaration,
+    Element,
+    Expr,
+    Let,
+    Loop,
+    Module,
+    Name,
+    Statement,
+    statements_of,
+)
 from wgcc.ops.checks import wgsl_type
 from wgcc.ops.registry import Reduce
 from wgcc.passes.dataflow import lowering
@@ -52,6 +64,8 @@ from wgcc.schedule.kernels.lane_shape import LaneShape, lane_shape
 MIN_SHARED_ROW = 32
 # Threads of a workgroup, where there are results for all of them.
 WORKGROUP, SMALL_WORKGROUP = 256, 64
+# Loads of one lane that are under way at once, and statements that this may write out.
+AT_ONCE, MOST_WRITTEN_OUT = 8, 64
 # What tuning tries.
 THREADS = (32, 64, 128, 256)
 # With so many results side by side, one thread each keeps a GPU busy.
@@ -81,6 +95,12 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) lane:
 """
 WHOLE = "let o = first + column; let row = lane / WIDTH;"
 RAGGED = """
+// Lanes beyond the last result make it again; they store nothing.
+let o = min(first + column, OUTER - 1u);
+let row = lane / WIDTH;
+"""
+# Two lanes must not store an element that they read before.
+RAGGED_STORES = """
 // Lanes beyond the last result have no rows; they only wait for the others.
 let o = min(first + column, OUTER - 1u);
 let row = select(INNER, lane / WIDTH, first + column < OUTER);
@@ -170,6 +190,7 @@ class _Writer:
         self.loops = RowLoops(group, context.inlined)
         self.columns = column_sums(group.roots, self.space)
         self.each = max((rows_of(node, self.space) for node in self.columns), default=1)
+        self.stores_rows = False
         self._late_stores: list[Statement] = []
         row = ceil_div(self.space.inner, shape.rows) if shape else self.space.inner
         self.iterations = self.each * self.loops.count * row if self.space.reduces() else 0
@@ -193,15 +214,35 @@ class _Writer:
         updates = [self._update(reduction) for reduction in reductions]
         stores = [self._store(node.output) for node in stored]
         stores += [self._add_to_column(node) for node in added]
-        body = [*inner.body, *updates, *stores]
+        body = (*inner.body, *updates, *stores)
         self.emitter.close_loop()
         start, step = self._lane_rows()
         loop = counted_loop(INNER, start, Name("INNER"), body, step)
-        self.emitter.outer.body.append(several(loop, self.unrolled))
+        self.stores_rows |= bool(stores)
+        times = 1 if stores or self.unrolled > 1 else self._loads_at_once(body)
+        if times > 1:
+            even = self.space.inner - self._rows_left(times)
+            self.emitter.outer.body += at_once(loop, times, None if even == self.space.inner else u32(even))
+        else:
+            self.emitter.outer.body.append(several(loop, self.unrolled))
         if self.shape and reductions:
             self._combine_lanes(reductions, self.shape)
         for reduction in reductions:
             self.emitter.define(reduction.value, self._at(reduction.value), Name(reduction.name))
+
+    def _loads_at_once(self, body: Body) -> int:
+        """How many rows a lane takes per iteration, to hide the latency of their loads."""
+        if self.shape is None or any(isinstance(part, Loop) for part in statements_of(body)):
+            return 1
+        rows = self.space.inner // self.shape.rows
+        most = min(AT_ONCE, MOST_WRITTEN_OUT // len(body), rows)
+        even = (times for times in range(most, most // 2, -1) if self._rows_left(times) == 0)
+        return max(1, next(even, most))
+
+    def _rows_left(self, times: int) -> int:
+        """Rows that are left where all lanes take `times` at once."""
+        assert self.shape is not None
+        return self.space.inner % (self.shape.rows * times)
 
     def _add_to_column(self, node: Node) -> Statement:
         """Adds to a column in workgroup memory; without it, in the place of the sum."""
@@ -355,11 +396,12 @@ def _workgroup_size(space: Space) -> int:
     return WORKGROUP if space.outer >= WORKGROUP else SMALL_WORKGROUP
 
 
-def _main(space: Space, shape: LaneShape, index: Expr, body: Body) -> tuple[Declaration, ...]:
+def _main(writer: _Writer, shape: LaneShape, index: Expr, body: Body) -> tuple[Declaration, ...]:
     """The function of a workgroup that makes one result, or several that are side by side."""
     if shape.width == 1:
         return functions(ROWS, INDEX=index, BODY=body)
-    own = RAGGED if space.outer % shape.width else WHOLE
+    ragged = RAGGED_STORES if writer.stores_rows else RAGGED
+    own = ragged if writer.space.outer % shape.width else WHOLE
     return functions(COLUMNS, INDEX=index, OWN=statements(own), BODY=body)
 
 
@@ -375,7 +417,7 @@ def _workgroups(group: Group, context: Context, shape: LaneShape) -> Launch:
         "columns" if shape.width > 1 else "rows",
         writer.emitter,
         constants=constants | more,
-        body=Module(_main(space, shape, thread_index(grid, 1), body)),
+        body=Module(_main(writer, shape, thread_index(grid, 1), body)),
         workgroup=(shape.lanes, 1, 1),
         grid=grid,
         iterations=ceil_div(writer.iterations, writer.unrolled),
