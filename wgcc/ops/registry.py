@@ -126,12 +126,14 @@ class Special:
 
     `inlines` says whether operands may be computed while they are read; a family that needs nearly
     all bindings has one per operand and no more. `narrow` results may be stored as f16 in a model
-    of that precision: they are computed in f32 and used as f32.
+    of that precision: they are computed in f32 and used as f32. `shares`: one kernel may make the
+    results of several nodes that do not need each other and whose types and attributes are equal.
     """
 
     family: str
     inlines: bool = True
     narrow: bool = False
+    shares: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -313,7 +313,7 @@ DYNAMIC_WINDOW_OPS = (
         "window_update",
         infer_update,
         reference_update,
-        Special("window_update"),
+        Special("window_update", shares=True),
         grad_update,
         _samples(updates=True),
         separate=separate,

@@ -56,6 +56,7 @@ from wgcc.schedule.kernel import AttentionTask, DispatchWork, ProductTask, Threa
 GRAIN = 16
 # Columns that are summed at a time, with one sum each: two lines of a cache, half of the registers.
 WIDE_BLOCK = 32
+MOST_WIDE_SUMS = 2
 # The same of bytes, if each row is as long as half a page: few columns of it are not worth reaching
 # for a page. The sums are then in memory.
 BYTE_BLOCK = 256
@@ -63,7 +64,7 @@ LONG_BYTE_ROW = 2048
 # With fewer rows than this, columns are shared out.
 MIN_ROWS = 8
 # Loops with more statements are not run for several vectors at a time: registers are few.
-MAX_TOGETHER = 6
+MAX_TOGETHER = 10
 # Rows of threads that one loop runs: as many sums as registers hold.
 MOST_ROWS_TOGETHER = 9
 ORIGIN = constant(0)
@@ -340,7 +341,7 @@ def _block_of(program: Program) -> int | None:
         return None
     if not _has_one_loop(program):
         return None
-    if sum(isinstance(statement, Assign) for statement in loops[0].body) > 1:
+    if sum(isinstance(statement, Assign) for statement in loops[0].body) > MOST_WIDE_SUMS:
         return GRAIN
     if program.count >= LONG_BYTE_ROW and _loads_bytes(loops[0]):
         return BYTE_BLOCK

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 
-from wgcc.ir.graph import Graph, Node
+from wgcc.ir.graph import Graph, Node, TensorType
 from wgcc.ir.index import Space
 from wgcc.ops.registry import Join, Repeat, Special, Update, View
 from wgcc.passes.dataflow import Flow, behind_views, bound_alone, compared_with_extreme, lowering
@@ -27,7 +27,14 @@ from wgcc.schedule.fuse.group import (
     space_by_rows,
 )
 from wgcc.schedule.fuse.materialise import Reason, choose_materialised
-from wgcc.schedule.fuse.merge import SMALL, Answer, Merge, common_space
+from wgcc.schedule.fuse.merge import (
+    IS_ALIKE,
+    SMALL,
+    TOO_MANY_BINDINGS,
+    Answer,
+    Merge,
+    common_space,
+)
 from wgcc.schedule.kernel import MAX_BINDINGS
 
 __all__ = ["Fused", "Group", "fuse", "own_space", "product_position"]
@@ -91,6 +98,7 @@ class _Fuser:
         }
         self.related = Candidates()
         self.precedence = Precedence()
+        self.alike: dict[_Likeness, list[int]] = {}
 
     def run(self) -> list[Group]:
         touched = self.merge.touched
@@ -142,6 +150,10 @@ class _Fuser:
         """The space that a kernel of both loops over, or None if they stay apart; and why."""
         if (node.outputs[0].name in self.apart) != bool(group.names & self.apart):
             return None, APART
+        if group.kind != "loop" and _may_share(node):
+            roots = [*group.roots, node]
+            fits = self.merge.bindings(roots) <= MAX_BINDINGS
+            return (group.space, IS_ALIKE) if fits else (None, TOO_MANY_BINDINGS)
         space = common_space(group, node, self.inlined)
         if isinstance(space, Answer):
             return None, space
@@ -154,6 +166,8 @@ class _Fuser:
     def _new_group(self, node: Node) -> Group:
         group = Group(_kind(node), [], own_space(node), number=len(self.groups))
         self.groups.append(group)
+        if _may_share(node):
+            self.alike.setdefault(_likeness(node), []).append(group.number)
         return group
 
     def _join(self, node: Node, group: Group, needs: set[int], why: str) -> None:
@@ -172,6 +186,7 @@ class _Fuser:
         None of them would come to need itself.
         """
         if _kind(node) != "loop":
+            yield from self._alike(node, needs)
             return
         for number in sorted(needs, reverse=True):
             if not self.precedence.of(needs - {number}) >> number & 1:
@@ -180,15 +195,21 @@ class _Fuser:
         yield from self._joined_with(node, needs)
         rows = space_by_rows(node)
         if rows is not None:
-            matches = self.related.groups(rows, self._large_reads(node, rows), with_full=False)
+            matches = self.related.groups(rows, self.merge.large_reads(node, rows), with_full=False)
             yield from (self.groups[n] for n in falling(matches & ~self.precedence.of(needs)))
         # Each dispatch of a loop is run many times.
         is_sought = space.outer == 1 or space.reduces() or bool(self.bound.uniforms)
         waits = is_sought and (space.size <= SMALL or self.merge.is_last_step(node))
-        shared = None if waits else self._large_reads(node, space)
+        shared = None if waits else self.merge.large_reads(node, space)
         with_full = node.output.name not in self.bound.alone
         matches = self.related.groups(space, shared, with_full)
         yield from (self.groups[n] for n in falling(matches & ~self.precedence.of(needs)))
+
+    def _alike(self, node: Node, needs: set[int]) -> Iterator[Group]:
+        """Groups of a family that may share a kernel, whose nodes are like this one."""
+        numbers = self.alike.get(_likeness(node), ())
+        before = self.precedence.of(needs)
+        yield from (self.groups[n] for n in reversed(numbers) if not before >> n & 1)
 
     def _joined_with(self, node: Node, needs: set[int]) -> Iterator[Group]:
         """Groups whose results are joined with those of the node: they are wanted together."""
@@ -201,13 +222,19 @@ class _Fuser:
         numbers = {number for number in numbers - needs if not before >> number & 1}
         yield from (self.groups[number] for number in sorted(numbers, reverse=True))
 
-    def _large_reads(self, node: Node, space: Space) -> list[str]:
-        """The values it reads that are as large as the space it loops over.
 
-        Groups that share none of them would only wait for each other, which costs memory.
-        """
-        touched = self.merge.touched(node)
-        return [name for name in touched if self.flow.size(name) >= space.size]
+# What nodes that may share a kernel have in common.
+_Likeness = tuple[str, tuple[TensorType, ...], str]
+
+
+def _may_share(node: Node) -> bool:
+    """Bytes of a word that nodes write are not merged with others."""
+    lower = lowering(node)
+    return isinstance(lower, Special) and lower.shares and not node.output.type.is_packed
+
+
+def _likeness(node: Node) -> _Likeness:
+    return node.op, tuple(value.type for value in node.inputs), repr(sorted(node.attrs.items()))
 
 
 def _kind(node: Node) -> str:

@@ -83,6 +83,7 @@ OTHER_ELEMENTS = Answer(False, "they loop over different elements")
 USES_RESULTS = Answer(True, "uses results of this kernel at the same element")
 SAVES_DISPATCH = Answer(True, "is small: saves a dispatch")
 SHARES_READS = Answer(True, "loops over the same large tensors")
+IS_ALIKE = Answer(True, "does the same to other values: saves a dispatch")
 IS_JOINED = Answer(True, "is joined with results of this kernel")
 FEW_THREADS = Answer(False, "too few threads would do all the work")
 TOO_LONG = Answer(False, f"one kernel would have more than {MAX_OPS} ops")
@@ -120,9 +121,30 @@ class Merge:
             return USES_RESULTS
         if space.outer == 1 or space.size <= SMALL or self.is_last_step(node):
             return SAVES_DISPATCH
-        large = {name for name in self.touched(node) if self._flow.size(name) >= space.size}
+        large = self.large_reads(node, space)
         shares = any(large & self.touched(root) for root in group.roots)
         return SHARES_READS if shares else IS_JOINED
+
+    def large_reads(self, node: Node, space: Space) -> set[str]:
+        """The values it reads that are as large as the space it loops over.
+
+        Groups that share none of them would only wait for each other, which costs memory. What
+        reductions make is small: plain ones may share as much as a row.
+        """
+        large = space.inner if self._is_plain_reduction(node) else space.size
+        return {name for name in self.touched(node) if self._flow.size(name) >= large}
+
+    def _is_plain_reduction(self, node: Node) -> bool:
+        """Does it reduce what one op makes of stored values, such as their products?"""
+        if not isinstance(lowering(node), Reduce):
+            return False
+        computed, pending = 0, [node.inputs[0]]
+        while pending:
+            producer = self._inlined.get(pending.pop().name)
+            if producer is not None:
+                computed += not isinstance(lowering(producer), View)
+                pending.extend(producer.inputs)
+        return computed == 1
 
     def is_last_step(self, node: Node) -> bool:
         """Does it only add up what another reduction left?"""

@@ -222,7 +222,9 @@ class _Writer:
         times = 1 if stores or self.unrolled > 1 else self._loads_at_once(body)
         if times > 1:
             even = self.space.inner - self._rows_left(times)
-            self.emitter.outer.body += at_once(loop, times, None if even == self.space.inner else u32(even))
+            self.emitter.outer.body += at_once(
+                loop, times, None if even == self.space.inner else u32(even)
+            )
         else:
             self.emitter.outer.body.append(several(loop, self.unrolled))
         if self.shape and reductions:

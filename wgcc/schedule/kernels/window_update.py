@@ -18,49 +18,49 @@ from wgcc.ops.checks import wgsl_type
 from wgcc.schedule.codegen.bindings import byte_of, clamp_index, expr_of
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.fuse.group import Group
-from wgcc.schedule.kernel import Launch
 from wgcc.schedule.kernels.context import Context, GroupCode
 
 WORKGROUP = 64
 
 
 def window_update_code(group: Group, context: Context) -> GroupCode:
-    node = group.roots[0]
-    in_place = context.is_at_same_place(node.inputs[0], node.output)
-    if in_place:
-        write = _overwrite_bytes if context.place(node.output).in_bytes else _overwrite
-        launch = write(node, context)
-    else:
-        launch = _merge(node, context)
-    return context.code(launch)
+    """One kernel for all nodes, which have equal types: each thread does the same for each."""
+    first, emitter = group.roots[0], Emitter(context.inlined, context.bindings())
+    base, update, _ = first.inputs
+    write, threads = _merge, base.type.size
+    if all(context.is_at_same_place(node.inputs[0], node.output) for node in group.roots):
+        write, threads = _overwrite, update.type.size
+        if context.place(first.output).in_bytes:
+            write, threads = _overwrite_bytes, ByteRows.of(first).threads
+    starts: dict[str, _Start] = {}
+    for node in group.roots:
+        if node.inputs[2].name not in starts:
+            starts[node.inputs[2].name] = _start(node, emitter, context)
+    windows = (write(node, starts[node.inputs[2].name], emitter) for node in group.roots)
+    stores = [statement for window in windows for statement in window]
+    body = (*emitter.outer.body, *stores)
+    return context.code(context.launch_threads(emitter, body, threads, WORKGROUP))
 
 
-def _overwrite(node: Node, context: Context) -> Launch:
+# Where a window starts, and the condition that it fits, if it may not.
+_Start = tuple[Index, Expr | None]
+
+
+def _overwrite(node: Node, at: _Start, emitter: Emitter) -> Body:
     """One thread per element of the window."""
     _, update, _ = node.inputs
-    emitter = Emitter(context.inlined, context.bindings())
-    start, fits = _start(node, emitter, context)
+    start, fits = at
     axis = int(node.attrs["axis"])
     here = coordinates_of(variable("o", update.type.size), update.shape)
     there = (*here[:axis], here[axis] + start, *here[axis + 1 :])
     store = emitter.store(node.output, there, emitter.at(update, here))
-    body = (*emitter.outer.body, *when(fits, (store,)))
-    return context.launch_threads(emitter, body, update.type.size, WORKGROUP)
+    return when(fits, (store,))
 
 
-def _overwrite_bytes(node: Node, context: Context) -> Launch:
-    """One thread per word that the window may touch."""
-    emitter = Emitter(context.inlined, context.bindings())
-    start, fits = _start(node, emitter, context)
-    body = overwritten_bytes(node, emitter, start, fits)
-    return context.launch_threads(emitter, body, ByteRows.of(node).threads, WORKGROUP)
-
-
-def _merge(node: Node, context: Context) -> Launch:
+def _merge(node: Node, at: _Start, emitter: Emitter) -> Body:
     """One thread per element of the whole."""
     base, update, _ = node.inputs
-    emitter = Emitter(context.inlined, context.bindings())
-    start, fits = _start(node, emitter, context)
+    start, fits = at
     axis = int(node.attrs["axis"])
     size = update.shape[axis]
     here = coordinates_of(variable("o", base.type.size), base.shape)
@@ -71,18 +71,14 @@ def _merge(node: Node, context: Context) -> Launch:
     condition = all_of((fits, behind, before))
     assert condition is not None
     inside = emitter.let("inside", condition, here)
-    at = emitter.let("at", select(u32(0), Binary("-", place, first), inside), here)
-    there = (*here[:axis], variable(at.name, size), *here[axis + 1 :])
+    inner = emitter.let("at", select(u32(0), Binary("-", place, first), inside), here)
+    there = (*here[:axis], variable(inner.name, size), *here[axis + 1 :])
     new = emitter.at(update, there)
-    store = emitter.store(node.output, here, select(old, new, inside))
-    return context.launch_threads(emitter, (*emitter.outer.body, store), base.type.size, WORKGROUP)
+    return (emitter.store(node.output, here, select(old, new, inside)),)
 
 
-def _start(node: Node, emitter: Emitter, context: Context) -> tuple[Index, Expr | None]:
-    """The start of the window, and the condition that it fits, if it may not.
-
-    The start is clamped all the same, because addresses must be valid whether or not it fits.
-    """
+def _start(node: Node, emitter: Emitter, context: Context) -> _Start:
+    """The start is clamped all the same, because addresses must be valid whether or not it fits."""
     base, update, at = node.inputs
     axis = int(node.attrs["axis"])
     limit = base.shape[axis] - update.shape[axis]
@@ -140,18 +136,18 @@ class ByteRows:
         return self.count * self.window_words
 
 
-def overwritten_bytes(node: Node, emitter: Emitter, start: Index, fits: Expr | None) -> Body:
-    """The statements of one thread, whose number is `o`."""
-    rows, (_, update, _) = ByteRows.of(node), node.inputs
+def _overwrite_bytes(node: Node, at: _Start, emitter: Emitter) -> Body:
+    """One thread per word that the window may touch."""
+    rows, (_, update, _), (start, fits) = ByteRows.of(node), node.inputs, at
     own = variable("o", rows.threads)
     word = own if rows.share_words else _word(rows, own, start)
     merged = []
     for byte in range(FOUR):
-        conditions, at = _place(rows, word * FOUR + byte, start, own, emitter)
+        conditions, element = _place(rows, word * FOUR + byte, start, own, emitter)
         condition = all_of((fits, *conditions))
         assert condition is not None
         inside = emitter.let("inside", condition, (own,))
-        place = emitter.let("at", select(u32(0), at, inside), (own,))
+        place = emitter.let("at", select(u32(0), element, inside), (own,))
         here = coordinates_of(variable(place.name, update.type.size), update.shape)
         merged.append((byte, inside, byte_of(emitter.at(update, here), update.dtype)))
     return _merge_bytes(node.output, emitter, word, merged)
@@ -196,14 +192,12 @@ def _merge_bytes(
         changes.append(Assign(Name("merged"), merged))
     return statements(
         """
-        BEFORE();
         let touched = TOUCHED;
         let word = select(0u, WORD, touched);
         var merged = OLD;
         CHANGES();
         if (touched) { STORE(); }
         """,
-        BEFORE=tuple(emitter.outer.body),
         TOUCHED=touched,
         WORD=expr_of(word),
         OLD=emitter.bindings.load_word(output, variable("word", 2**32)),
