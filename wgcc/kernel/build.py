@@ -138,14 +138,14 @@ def at_once(loop: Loop, times: int, even: Expr | None = None) -> Body:
     body: list[Statement] = []
     for number in range(times):
         at = Binary("+", first, _steps(u32(number), step)) if number else first
-        body += _numbered((let(counter, at), *loop.body), number)
+        body += _with_number((let(counter, at), *loop.body), number)
     several_rows = counted_loop(first.name, start, even or end, body, _steps(u32(times), step))
     if even is None:
         return (several_rows,)
     return (several_rows, counted_loop(counter, Binary("+", start, even), end, loop.body, step))
 
 
-def _numbered(body: Body, number: int) -> Iterator[Statement]:
+def _with_number(body: Body, number: int) -> Iterator[Statement]:
     """The statements with this number behind the names that they declare."""
     names: dict[str, Filling] = {}
     for statement in body:

@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wgcc.ir.index import INNER, OUTER, Space
+from wgcc.kernel.build import functions, statements
+from wgcc.kernel.rewrite.transform import Body
+from wgcc.kernel.tree import Declaration, Expr
 from wgcc.schedule.codegen.bindings import Touch
 from wgcc.schedule.kernel import BYTES, WORD
 
@@ -26,6 +29,43 @@ AS_GOOD, MANY_MORE = 1.1, 1.5
 # all of them.
 LANES, MANY_LANES = 64, 256
 LEAST_ROWS = 4
+# Rows of one lane whose loads are under way at once, and statements that this may write out.
+AT_ONCE, MOST_WRITTEN_OUT = 8, 64
+
+ROWS = """
+// One workgroup per result: its lanes share the row, then combine what they found by halves.
+@compute @workgroup_size(LANES)
+fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) lane: u32) {
+  let o = INDEX;
+  if (o >= OUTER) { return; }
+  BODY();
+}
+"""
+COLUMNS = """
+// One workgroup for WIDTH results that are side by side. Each of its lanes takes every ROWS-th row
+// of one of them; then they combine what they found by halves.
+@compute @workgroup_size(LANES)
+fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) lane: u32) {
+  let tile = INDEX;
+  let first = tile * WIDTH;
+  if (first >= OUTER) { return; }
+  let column = lane % WIDTH;
+  OWN();
+  BODY();
+}
+"""
+WHOLE = "let o = first + column; let row = lane / WIDTH;"
+RAGGED = """
+// Lanes beyond the last result make it again; they store nothing.
+let o = min(first + column, OUTER - 1u);
+let row = lane / WIDTH;
+"""
+# Two lanes must not store an element that they read before.
+RAGGED_STORES = """
+// Lanes beyond the last result have no rows; they only wait for the others.
+let o = min(first + column, OUTER - 1u);
+let row = select(INNER, lane / WIDTH, first + column < OUTER);
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +79,26 @@ class LaneShape:
     def rows(self) -> int:
         """Lanes that share one result."""
         return self.lanes // self.width
+
+    def at_once(self, rows: int, statements: int) -> tuple[int, int]:
+        """How many of so many rows a lane takes per iteration, and how many rows that covers.
+
+        A row takes `statements`, which are written out.
+        """
+        most = max(1, min(AT_ONCE, MOST_WRITTEN_OUT // statements, rows // self.rows))
+        fitting = (n for n in range(most, most // 2, -1) if rows % (n * self.rows) == 0)
+        times = next(fitting, most)
+        return times, rows - rows % (times * self.rows)
+
+    def function(
+        self, outer: int, index: Expr, body: Body, stores_rows: bool
+    ) -> tuple[Declaration, ...]:
+        """The function of a workgroup that makes one result, or several that are side by side."""
+        if self.width == 1:
+            return functions(ROWS, INDEX=index, BODY=body)
+        ragged = RAGGED_STORES if stores_rows else RAGGED
+        own = ragged if outer % self.width else WHOLE
+        return functions(COLUMNS, INDEX=index, OWN=statements(own), BODY=body)
 
 
 def lane_shape(space: Space, touched: Sequence[Touch]) -> LaneShape:

@@ -29,7 +29,6 @@ from wgcc.kernel.build import (
     at_once,
     counted_loop,
     expression,
-    functions,
     pattern,
     several,
     statements,
@@ -39,7 +38,6 @@ from wgcc.kernel.build import (
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import (
     Assign,
-    Declaration,
     Element,
     Expr,
     Let,
@@ -64,47 +62,10 @@ from wgcc.schedule.kernels.lane_shape import LaneShape, lane_shape
 MIN_SHARED_ROW = 32
 # Threads of a workgroup, where there are results for all of them.
 WORKGROUP, SMALL_WORKGROUP = 256, 64
-# Loads of one lane that are under way at once, and statements that this may write out.
-AT_ONCE, MOST_WRITTEN_OUT = 8, 64
 # What tuning tries.
 THREADS = (32, 64, 128, 256)
 # With so many results side by side, one thread each keeps a GPU busy.
 MANY_RESULTS = 65_536
-
-ROWS = """
-// One workgroup per result: its lanes share the row, then combine what they found by halves.
-@compute @workgroup_size(LANES)
-fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) lane: u32) {
-  let o = INDEX;
-  if (o >= OUTER) { return; }
-  BODY();
-}
-"""
-COLUMNS = """
-// One workgroup for WIDTH results that are side by side. Each of its lanes takes every ROWS-th row
-// of one of them; then they combine what they found by halves.
-@compute @workgroup_size(LANES)
-fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) lane: u32) {
-  let tile = INDEX;
-  let first = tile * WIDTH;
-  if (first >= OUTER) { return; }
-  let column = lane % WIDTH;
-  OWN();
-  BODY();
-}
-"""
-WHOLE = "let o = first + column; let row = lane / WIDTH;"
-RAGGED = """
-// Lanes beyond the last result make it again; they store nothing.
-let o = min(first + column, OUTER - 1u);
-let row = lane / WIDTH;
-"""
-# Two lanes must not store an element that they read before.
-RAGGED_STORES = """
-// Lanes beyond the last result have no rows; they only wait for the others.
-let o = min(first + column, OUTER - 1u);
-let row = select(INNER, lane / WIDTH, first + column < OUTER);
-"""
 
 
 def loop_code(group: Group, context: Context) -> GroupCode:
@@ -219,32 +180,20 @@ class _Writer:
         start, step = self._lane_rows()
         loop = counted_loop(INNER, start, Name("INNER"), body, step)
         self.stores_rows |= bool(stores)
-        times = 1 if stores or self.unrolled > 1 else self._loads_at_once(body)
-        if times > 1:
-            even = self.space.inner - self._rows_left(times)
-            self.emitter.outer.body += at_once(
-                loop, times, None if even == self.space.inner else u32(even)
-            )
-        else:
-            self.emitter.outer.body.append(several(loop, self.unrolled))
+        self.emitter.outer.body += self._rows(loop, has_stores=bool(stores))
         if self.shape and reductions:
             self._combine_lanes(reductions, self.shape)
         for reduction in reductions:
             self.emitter.define(reduction.value, self._at(reduction.value), Name(reduction.name))
 
-    def _loads_at_once(self, body: Body) -> int:
-        """How many rows a lane takes per iteration, to hide the latency of their loads."""
-        if self.shape is None or any(isinstance(part, Loop) for part in statements_of(body)):
-            return 1
-        rows = self.space.inner // self.shape.rows
-        most = min(AT_ONCE, MOST_WRITTEN_OUT // len(body), rows)
-        even = (times for times in range(most, most // 2, -1) if self._rows_left(times) == 0)
-        return max(1, next(even, most))
-
-    def _rows_left(self, times: int) -> int:
-        """Rows that are left where all lanes take `times` at once."""
-        assert self.shape is not None
-        return self.space.inner % (self.shape.rows * times)
+    def _rows(self, loop: Loop, has_stores: bool) -> Body:
+        """The loop over rows, several at a time where that hides the latency of their loads."""
+        if self.shape is None or has_stores or self.unrolled > 1 or _has_loop(loop):
+            return (several(loop, self.unrolled),)
+        times, even = self.shape.at_once(self.space.inner, len(loop.body))
+        if times == 1:
+            return (loop,)
+        return at_once(loop, times, u32(even) if even < self.space.inner else None)
 
     def _add_to_column(self, node: Node) -> Statement:
         """Adds to a column in workgroup memory; without it, in the place of the sum."""
@@ -398,13 +347,8 @@ def _workgroup_size(space: Space) -> int:
     return WORKGROUP if space.outer >= WORKGROUP else SMALL_WORKGROUP
 
 
-def _main(writer: _Writer, shape: LaneShape, index: Expr, body: Body) -> tuple[Declaration, ...]:
-    """The function of a workgroup that makes one result, or several that are side by side."""
-    if shape.width == 1:
-        return functions(ROWS, INDEX=index, BODY=body)
-    ragged = RAGGED_STORES if writer.stores_rows else RAGGED
-    own = ragged if writer.space.outer % shape.width else WHOLE
-    return functions(COLUMNS, INDEX=index, OWN=statements(own), BODY=body)
+def _has_loop(loop: Loop) -> bool:
+    return any(isinstance(part, Loop) for part in statements_of(loop.body))
 
 
 def _workgroups(group: Group, context: Context, shape: LaneShape) -> Launch:
@@ -419,7 +363,7 @@ def _workgroups(group: Group, context: Context, shape: LaneShape) -> Launch:
         "columns" if shape.width > 1 else "rows",
         writer.emitter,
         constants=constants | more,
-        body=Module(_main(writer, shape, thread_index(grid, 1), body)),
+        body=Module(shape.function(space.outer, thread_index(grid, 1), body, writer.stores_rows)),
         workgroup=(shape.lanes, 1, 1),
         grid=grid,
         iterations=ceil_div(writer.iterations, writer.unrolled),

@@ -33,8 +33,8 @@ def may_store_in_place(fused: Fused, group: Group, old: str, new: Value) -> bool
         return True
     node = fused.producers[new.name]
     if group.kind == "window_update":
-        others = [value for root in group.roots if root is not node for value in root.inputs]
-        read = _names_read(fused, [*node.inputs[1:], *others])
+        others = tuple(v for root in group.roots if root is not node for v in root.inputs)
+        read = _names_read(fused, (*node.inputs[1:], *others))
         return node.inputs[0].name == old and old not in read
     if is_update(node):
         return True
