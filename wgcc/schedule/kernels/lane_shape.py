@@ -29,8 +29,9 @@ AS_GOOD, MANY_MORE = 1.1, 1.5
 # all of them.
 LANES, MANY_LANES = 64, 256
 LEAST_ROWS = 4
-# Rows of one lane whose loads are under way at once, and statements that this may write out.
-AT_ONCE, MOST_WRITTEN_OUT = 8, 64
+# Rows of one lane whose loads are under way at once, the fewest that are worth it, and statements
+# that this may write out.
+AT_ONCE, WORTH_WRITING, MOST_WRITTEN_OUT = 8, 4, 64
 
 ROWS = """
 // One workgroup per result: its lanes share the row, then combine what they found by halves.
@@ -85,7 +86,9 @@ class LaneShape:
 
         A row takes `statements`, which are written out.
         """
-        most = max(1, min(AT_ONCE, MOST_WRITTEN_OUT // statements, rows // self.rows))
+        most = min(AT_ONCE, MOST_WRITTEN_OUT // statements, rows // self.rows)
+        if most < WORTH_WRITING:
+            return 1, rows
         fitting = (n for n in range(most, most // 2, -1) if rows % (n * self.rows) == 0)
         times = next(fitting, most)
         return times, rows - rows % (times * self.rows)
