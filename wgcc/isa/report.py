@@ -14,6 +14,7 @@ from wgcc.access.model import workgroup_size
 from wgcc.isa import tools
 from wgcc.isa.causes import count_causes
 from wgcc.isa.listing import KINDS, Listing, parse_listing
+from wgcc.isa.loads import loads_at_once
 from wgcc.isa.nvidia.compile import compile_kernels
 from wgcc.isa.radv.compile import compile_files
 from wgcc.isa.spirv.translate import translate
@@ -30,6 +31,7 @@ class CompilerReport:
     holds at once, of 64 lanes (on NVIDIA the warps of a scheduler). `hot` counts the instructions
     of the hot loop by kind, `causes` by why they are there. `share` is that of multiply-adds among
     the slots of that loop, `tile` among those of a whole tile, if the kernel is a tiled product.
+    `loads` is how many of that loop's loads from memory are under way at once.
     """
 
     kernel: str
@@ -45,6 +47,7 @@ class CompilerReport:
     causes: dict[str, int] = field(default_factory=dict)
     share: float = 0.0
     tile: float | None = None
+    loads: int = 0
     error: str = ""
     listing: Listing | None = None
     source: tuple[str, ...] = ()
@@ -142,6 +145,7 @@ def _analyse(
         causes=count_causes(hot),
         share=fma_share(((item, 1) for item in hot), slots),
         tile=tile_share(text, listing, slots),
+        loads=loads_at_once(hot),
         listing=listing,
     )
 

@@ -17,7 +17,8 @@ from wgcc.isa.targets import TARGETS
 EXTRA = ("clamp", "loop", "address", "conversion", "move")
 _COLUMNS = (
     "kernel", "by", "registers", "spills", "shared", "waves", "instructions",
-    "hot loop", "fma", "vector", "special", "lds", "memory", "scalar", "FMA", "tile", "extra", "",
+    "hot loop", "fma", "vector", "special", "lds", "memory", "scalar", "FMA", "tile", "at once",
+    "extra", "",
 )  # fmt: skip
 _SOURCE = re.compile(r"^// from (.+)$", re.M)
 
@@ -66,7 +67,7 @@ def _cells(item: CompilerReport) -> list[str]:
         item.kernel, item.route, str(item.registers), str(item.spills),
         size(item.shared) if item.shared else "-", str(item.waves), str(item.instructions),
         *map(str, numbers), f"{item.share:.0%}",
-        "-" if item.tile is None else f"{item.tile:.0%}", _extra(item),
+        "-" if item.tile is None else f"{item.tile:.0%}", str(item.loads), _extra(item),
     ]  # fmt: skip
 
 
@@ -92,6 +93,7 @@ def _heading(item: CompilerReport, text: str) -> list[str]:
         f"{item.waves} waves, {item.threads} threads, {item.instructions} instructions",
         f"  hot loop (marked |): {hot}",
         f"  multiply-adds: {item.share:.0%} of its slots{tile}",
+        f"  loads under way at once: {item.loads}",
         f"  beside the work: {_extra(item) or 'nothing'}",
     ]
 
