@@ -1,7 +1,8 @@
 """What GPU compilers make of the golden kernels and of large products: none gets worse.
 
-`isa_ceilings.json` has registers, shares of multiply-adds in percent, and loads under way at once. `python3 dev.py bless`
-records those of today: read the diff. A kernel that is not in it must not spill.
+`isa_ceilings.json` has registers, shares of multiply-adds in percent, and loads under way at once.
+`python3 dev.py bless` records those of today: read the diff. A kernel that is not in it must not
+spill.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from kernel_threads import Number, Thread, TooLong
+from kernel_threads import Number, Thread, TooLong, elements_of
 from random_kernels import RandomKernel
 from wgcc.backends.wgsl.print_tree import print_expression
 from wgcc.bundle.check_kernel import check_kernel
@@ -39,8 +39,6 @@ from wgcc.kernel.tree import (
     Name,
     Run,
     Statement,
-    expressions_of,
-    parts_of,
     statements_of,
 )
 
@@ -161,7 +159,7 @@ def _run_group(
     random = Random(group)
     memory = {name: [random.randrange(50) for _ in range(n)] for name, n in kernel.lengths.items()}
     barriers, is_cut = [], False
-    by_place = {id(e): e for e in _elements(module)}
+    by_place = {id(e): e for e in elements_of(module)}
     for lane in range(LANES):
         builtins = {
             "@workgroup_id": {"x": Number(group, "u32")},
@@ -180,13 +178,6 @@ def _run_group(
             assert not claim.is_proven or max(indices) < claim.length, (kernel.text, claim)
     if is_right and not is_cut:
         assert all(trace == barriers[0] for trace in barriers), kernel.text
-
-
-def _elements(module: Module) -> Iterator[Element]:
-    for function in module.functions.values():
-        for statement in statements_of(function.body):
-            for expr in expressions_of(statement):
-                yield from (part for part in parts_of(expr) if isinstance(part, Element))
 
 
 def problems(body: str, head: str = "") -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -18,11 +19,14 @@ import wgcc
 import wgcc_runtime
 from adapters import ROOT
 from building import build
+from kernel_threads import Number, Thread, TooLong, elements_of
+from random_kernels import RandomKernel
 from wgcc.backends.wgsl.print_tree import print_file
 from wgcc.bundle.plan import plan_text
 from wgcc.bundle.prove import prove
 from wgcc.kernel.check import MAX_STATEMENTS, check
 from wgcc.kernel.parse import parse_module
+from wgcc.kernel.tree import Module, root_of
 from wgcc_runtime import provers
 from wgcc_runtime.bundle_files import code_digest
 from wgcc_runtime.device import Device
@@ -42,6 +46,7 @@ fn main(@builtin(local_invocation_index) lane: u32) {
 }
 """
 GRID = (1, 1, 1)
+ATTACKS, LANES, GROUPS = 300, 6, 2
 BITS = 1 << 32
 
 
@@ -110,6 +115,37 @@ def test_an_index_that_can_be_too_large_keeps_its_check(head: str, body: str) ->
 def test_what_the_compiler_would_not_print_so_keeps_its_checks(text: str) -> None:
     """Code could hide in what two parsers read differently."""
     assert prove(text, GRID) == (False, False)
+
+
+def test_random_kernels_without_checks_stay_in_their_arrays() -> None:
+    """What `prove` lets go unchecked is run, thread by thread, on memory of random numbers."""
+    proven = 0
+    for seed in range(1000, 1000 + ATTACKS):
+        random = RandomKernel(seed, LANES)
+        text = print_file(parse_module(random.text), "")
+        if prove(text, (GROUPS, 1, 1))[0]:
+            proven += 1
+            for array, index in indices_used(random, parse_module(text), Random(seed)):
+                assert index < random.lengths[array], text
+    assert proven >= ATTACKS // 10
+
+
+def indices_used(kernel: RandomKernel, module: Module, random: Random) -> Iterator[tuple[str, int]]:
+    memory = {
+        name: [random.randrange(BITS) for _ in range(n)] for name, n in kernel.lengths.items()
+    }
+    arrays = {id(e): root_of(e).name for e in elements_of(module)}
+    for group in range(GROUPS):
+        for lane in range(LANES):
+            identity = {
+                "@workgroup_id": {"x": Number(group, "u32")},
+                "@local_invocation_index": Number(lane, "u32"),
+            }
+            thread = Thread(module, identity, memory)
+            with suppress(TooLong):
+                thread.run()
+            for place, indices in thread.trace.indices.items():
+                yield from ((arrays[place], index) for index in indices)
 
 
 def test_a_proof_takes_a_bounded_time() -> None:

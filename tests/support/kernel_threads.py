@@ -27,9 +27,20 @@ from wgcc.kernel.tree import (
     Run,
     Statement,
     Unary,
+    expressions_of,
+    parts_of,
+    statements_of,
 )
 
 BITS = 1 << 32
+
+
+def elements_of(module: Module) -> Iterator[Element]:
+    """The places where a kernel takes an element of an array."""
+    for function in module.functions.values():
+        for statement in statements_of(function.body):
+            for expr in expressions_of(statement):
+                yield from (part for part in parts_of(expr) if isinstance(part, Element))
 
 
 class TooLong(Exception):
