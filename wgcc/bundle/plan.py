@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+from wgcc.backends.wasm.panels.views import ViewedProduct
 from wgcc.backends.wasm.twin import Twin
 from wgcc.bundle.entry_records import (
     capture_records,
@@ -361,4 +362,25 @@ def _twin(twin: Twin) -> Plan:
         "buffers": dict(twin.buffers),
         "bytes": twin.bytes,
         "scratch": twin.scratch,
+        **({} if twin.products is None else {"products": _products(twin.products)}),
     }
+
+
+def _products(products: Mapping[str, Mapping[int, ViewedProduct]]) -> Plan:
+    return {name: _views(own) for name, own in products.items() if own}
+
+
+def _views(products: Mapping[int, ViewedProduct]) -> list[Plan]:
+    return [
+        {
+            "dispatch": number,
+            "batch": product.task.batch,
+            "rows": product.task.rows,
+            "cols": product.task.cols,
+            "inner": product.task.inner,
+            **{name: [view.at, *view.strides] for name, view in product.views.items()},
+            "packs": bool(product.packs),
+            "finishes": bool(product.finishes),
+        }
+        for number, product in products.items()
+    ]

@@ -30,6 +30,7 @@ from wgcc.backends.wasm.panels.attention import Layout, layout_of, write_attenti
 from wgcc.backends.wasm.panels.by_threads import by_threads
 from wgcc.backends.wasm.panels.micro_kernel import Tiling, tiling_of
 from wgcc.backends.wasm.panels.panels import write_product
+from wgcc.backends.wasm.panels.views import BodyParts, ViewedProduct, viewed_product
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.ir.dtypes import F16
 from wgcc.ir.index import Index, constant
@@ -184,6 +185,19 @@ def _over_panels(
     return None
 
 
+def views_of(
+    work: DispatchWork, starts: Sequence[int], free: int, library: Library
+) -> ViewedProduct | None:
+    """A product as a host with a BLAS library can compute it; see `panels/views.py`."""
+    if not isinstance(work.task, ProductTask):
+        return None
+    program = program_of(work)
+    env = _bindings(work, program)
+    return viewed_product(
+        work, starts, free, lambda: _parts_of_body(work, "view", program, library, env)
+    )
+
+
 def panels_of(work: DispatchWork) -> Tiling | Layout | None:
     """None where panels do not pay, or threads have nothing in common."""
     match work.task:
@@ -211,9 +225,16 @@ def _bindings(work: DispatchWork, program: Program) -> Env:
 
 
 def _new_body(work: DispatchWork, name: str, program: Program, library: Library, env: Env) -> Body:
+    return Body(*_parts_of_body(work, name, program, library, env))
+
+
+def _parts_of_body(
+    work: DispatchWork, name: str, program: Program, library: Library, env: Env
+) -> BodyParts:
+    """What `Body` is made of."""
     params = [(binding.name, I32) for binding in work.bindings]
     params += [("thread", I32), ("threads", I32), ("scratch", I32)]
-    return Body(Function(name, params), library, program.functions, env)
+    return Function(name, params), library, program.functions, env
 
 
 _KINDS = {
