@@ -50,7 +50,10 @@ def _functions() -> tuple[Number, Number] | None:
         except OSError:
             continue
         for name in NAMES:
-            if hasattr(library, name.format("set_num_threads")):
-                get, put = (getattr(library, name.format(f"{verb}_num_threads")) for verb in ("get", "set"))
+            get, put = (
+                getattr(library, name.format(f"{verb}_num_threads"), None)
+                for verb in ("get", "set")
+            )
+            if get and put:
                 return get, put
     return None

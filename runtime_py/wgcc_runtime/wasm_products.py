@@ -1,4 +1,4 @@
-"""Large products of a twin by numpy, that is by BLAS, on views of its memory: `load(..., fast=True)`.
+"""Large products of a twin by numpy, that is BLAS, on views of its memory: `load(fast=True)`.
 
 Where an operand is computed or a result goes on into an epilogue, functions of the twin pack and
 finish it. Sums are then in the order of BLAS, so results have other bits than those of the twin.
@@ -47,7 +47,8 @@ class Products:
         if numbers is None:
             return False
         own = self.own[entry]
-        with blas_threads(self.threads):
+        # Values that are not finite are the guard's concern, not numpy's.
+        with blas_threads(self.threads), np.errstate(all="ignore"):
             for number in numbers:
                 if number not in own:
                     self.call(entry, f"{entry}/{number}")

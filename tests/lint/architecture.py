@@ -69,6 +69,7 @@ WASM_ROWS = (
     ("wgsl",),
     ("kernels",),
     ("panels",),
+    ("program",),
     ("write_kernel",),
     ("twin",),
 )

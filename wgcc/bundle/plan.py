@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from wgcc.backends.wasm.panels.views import ViewedProduct
+from wgcc.backends.wasm.panels.blas import BlasProduct
 from wgcc.backends.wasm.twin import Twin
 from wgcc.bundle.entry_records import (
     capture_records,
@@ -366,11 +366,11 @@ def _twin(twin: Twin) -> Plan:
     }
 
 
-def _products(products: Mapping[str, Mapping[int, ViewedProduct]]) -> Plan:
-    return {name: _views(own) for name, own in products.items() if own}
+def _products(products: Mapping[str, Mapping[int, BlasProduct]]) -> Plan:
+    return {name: _product_records(own) for name, own in products.items() if own}
 
 
-def _views(products: Mapping[int, ViewedProduct]) -> list[Plan]:
+def _product_records(products: Mapping[int, BlasProduct]) -> list[Plan]:
     return [
         {
             "dispatch": number,
@@ -378,7 +378,7 @@ def _views(products: Mapping[int, ViewedProduct]) -> list[Plan]:
             "rows": product.task.rows,
             "cols": product.task.cols,
             "inner": product.task.inner,
-            **{name: [view.at, *view.strides] for name, view in product.views.items()},
+            **{name: [x.at, *x.strides] for name, x in product.matrices.items()},
             "packs": bool(product.packs),
             "finishes": bool(product.finishes),
         }

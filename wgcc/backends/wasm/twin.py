@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from wgcc.backends.wasm.encoding.decode import wat
 from wgcc.backends.wasm.encoding.instructions import I32
 from wgcc.backends.wasm.encoding.module import PAGE, Function, Module
-from wgcc.backends.wasm.panels.views import Step, ViewedProduct
+from wgcc.backends.wasm.panels.blas import BlasProduct, PlacedWork
 from wgcc.backends.wasm.wgsl.library import Library
-from wgcc.backends.wasm.write_kernel import scratch_words, views_of, write_kernel
+from wgcc.backends.wasm.write_kernel import blas_product_of, scratch_words, write_kernel
 from wgcc.ir.places import ceil_div
 from wgcc.schedule.kernel import WORD, Dispatch, DispatchWork, Place, Rounds, Schedule
 from wgcc.schedule.kernels.copies import COPIES, master
@@ -32,7 +32,7 @@ class Twin:
 
     They end at `bytes`; from there each thread has `scratch` bytes. `memory_flag` is the place in
     `code` of the byte that says whether threads share the memory. `products`: by entry and number
-    of its dispatch, those that a host with a BLAS library may compute; None if it was not built for that.
+    of its dispatch, those that a host with a BLAS library may compute, if it was built for that.
     """
 
     code: bytes
@@ -40,7 +40,7 @@ class Twin:
     buffers: Mapping[str, int]
     bytes: int
     scratch: int
-    products: Mapping[str, Mapping[int, ViewedProduct]] | None = None
+    products: Mapping[str, Mapping[int, BlasProduct]] | None = None
 
 
 def write_twin(schedule: Schedule, fast: bool = False) -> Twin | None:
@@ -131,7 +131,7 @@ class _Writer:
         self._library = Library(module)
         self._barrier = module.add(write_barrier())
         self._kernels: dict[DispatchWork, int] = {}
-        self.products: dict[str, dict[int, ViewedProduct]] | None = {} if fast else None
+        self.products: dict[str, dict[int, BlasProduct]] | None = {} if fast else None
 
     def entry(
         self,
@@ -143,7 +143,7 @@ class _Writer:
         """Adds an entry; with `cut`, dispatches before that one and the rest are functions, too."""
         parts = [self._dispatch(f"{name}/{i}", d) for i, d in enumerate(dispatches)]
         if self.products is not None:
-            self.products[name] = dict(self._views(name, dispatches))
+            self.products[name] = dict(self._blas_products(name, dispatches))
         whole = Function(name, _THREADS)
         if cut is None:
             self._run(whole, parts, range(len(parts)), repeats)
@@ -178,9 +178,9 @@ class _Writer:
 
     def _dispatch(self, name: str, dispatch: Dispatch) -> int:
         starts = [self._memory.start(place) for place in dispatch.regions]
-        return self._steps(name, [Step(dispatch.work, tuple(starts))], dispatch.label)
+        return self._steps(name, [PlacedWork(dispatch.work, tuple(starts))], dispatch.label)
 
-    def _steps(self, name: str, steps: Sequence[Step], label: str) -> int:
+    def _steps(self, name: str, steps: Sequence[PlacedWork], label: str) -> int:
         """Exports a function of all these kernels, one after the other."""
         kernels = [self._kernel(step.work, label) for step in steps]
         f = Function(name, _THREADS)
@@ -200,19 +200,19 @@ class _Writer:
             self._kernels[work] = self._module.add(function)
         return self._kernels[work]
 
-    def _views(
+    def _blas_products(
         self, entry: str, dispatches: Sequence[Dispatch]
-    ) -> Iterator[tuple[int, ViewedProduct]]:
+    ) -> Iterator[tuple[int, BlasProduct]]:
         """The products for a host with a BLAS library; exports what it needs beside that."""
         for number, dispatch in enumerate(dispatches):
             starts = [self._memory.start(place) for place in dispatch.regions]
-            view = views_of(dispatch.work, starts, self._memory.bytes, self._library)
-            if view is None:
+            product = blas_product_of(dispatch.work, starts, self._memory.bytes, self._library)
+            if product is None:
                 continue
-            for name, steps in ((PACK, view.packs), (FINISH, view.finishes)):
+            for name, steps in ((PACK, product.packs), (FINISH, product.finishes)):
                 if steps:
                     self._steps(f"{entry}/{number}/{name}", steps, dispatch.label)
-            yield number, view
+            yield number, product
 
 
 def _align(number: int) -> int:

@@ -7,7 +7,7 @@ is tried: what takes fewest instructions is kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -27,31 +27,24 @@ from wgcc.backends.wasm.kernels.scopes import (
     span_of,
 )
 from wgcc.backends.wasm.panels.attention import Layout, layout_of, write_attention
-from wgcc.backends.wasm.panels.by_threads import by_threads
+from wgcc.backends.wasm.panels.blas import BlasProduct, BodyParts, blas_product
 from wgcc.backends.wasm.panels.micro_kernel import Tiling, tiling_of
 from wgcc.backends.wasm.panels.panels import write_product
-from wgcc.backends.wasm.panels.views import BodyParts, ViewedProduct, viewed_product
+from wgcc.backends.wasm.program import PLAIN, Program, program_of
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.ir.dtypes import F16
 from wgcc.ir.index import Index, constant
-from wgcc.kernel.rewrite.transform import fill, substitute_body
+from wgcc.kernel.rewrite.transform import fill
 from wgcc.kernel.tree import (
     Assign,
-    Binary,
     Call,
-    Expr,
-    FunctionDef,
     If,
-    Literal,
     Loop,
     Module,
-    Name,
-    Statement,
-    Unary,
     expressions_of,
     parts_of,
 )
-from wgcc.schedule.kernel import AttentionTask, DispatchWork, ProductTask, ThreadTask
+from wgcc.schedule.kernel import AttentionTask, DispatchWork, ProductTask
 
 # Each thread gets this many iterations at least, and whole vectors of them.
 GRAIN = 16
@@ -84,17 +77,6 @@ class Walk:
 ONE_BY_ONE = Walk()
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
-    """The work of a kernel: `body` runs for each `variable` below `count`, in any order."""
-
-    variable: str
-    count: int
-    body: tuple[Statement, ...]
-    functions: Mapping[str, FunctionDef]
-    constants: Mapping[str, Held]
-
-
 def write_kernel(work: DispatchWork, name: str, library: Library) -> Function:
     """A function of the addresses of its bindings, (thread, threads) and the thread's scratch."""
     function = _fastest(work, name, library)
@@ -104,7 +86,7 @@ def write_kernel(work: DispatchWork, name: str, library: Library) -> Function:
 
 def _fastest(work: DispatchWork, name: str, library: Library) -> Function:
     program = program_of(work)
-    library.add(fill(Module(work.helpers), _PLAIN).functions)
+    library.add(fill(Module(work.helpers), PLAIN).functions)
     over_panels = _over_panels(work, name, program, library)
     if over_panels is not None:
         return over_panels
@@ -185,15 +167,15 @@ def _over_panels(
     return None
 
 
-def views_of(
+def blas_product_of(
     work: DispatchWork, starts: Sequence[int], free: int, library: Library
-) -> ViewedProduct | None:
-    """A product as a host with a BLAS library can compute it; see `panels/views.py`."""
+) -> BlasProduct | None:
+    """A product as a host with a BLAS library can compute it; see `panels/blas.py`."""
     if not isinstance(work.task, ProductTask):
         return None
     program = program_of(work)
     env = _bindings(work, program)
-    return viewed_product(
+    return blas_product(
         work, starts, free, lambda: _parts_of_body(work, "view", program, library, env)
     )
 
@@ -231,7 +213,7 @@ def _new_body(work: DispatchWork, name: str, program: Program, library: Library,
 def _parts_of_body(
     work: DispatchWork, name: str, program: Program, library: Library, env: Env
 ) -> BodyParts:
-    """What `Body` is made of."""
+    """The arguments of `Body`."""
     params = [(binding.name, I32) for binding in work.bindings]
     params += [("thread", I32), ("threads", I32), ("scratch", I32)]
     return Function(name, params), library, program.functions, env
@@ -377,39 +359,3 @@ def _loads_bytes(loop: Loop) -> bool:
         for part in parts_of(whole)
     )
     return any(isinstance(part, Call) and part.name == "extractBits" for part in parts)
-
-
-# WebAssembly's own min and max keep NaN; one element is computed where a GPU takes four.
-_PLAIN = {"wg_max": "max", "wg_min": "min", "Values": "f32"}
-
-
-def program_of(work: DispatchWork) -> Program:
-    work = by_threads(work)
-    assert isinstance(work.task, ThreadTask)
-    constants = {name: Held("u32", index=constant(n)) for name, n in work.constants}
-    own = fill(work.functions, _PLAIN)
-    for name, value in own.constants.items():
-        constants[name] = _number(value, constants)
-    body = substitute_body(work.task.body, _PLAIN)
-    return Program(work.task.index, work.task.count, body, own.functions, constants)
-
-
-def _number(expr: Expr, known: Mapping[str, Held]) -> Held:
-    sign = 1
-    if isinstance(expr, Unary) and expr.op == "-":
-        expr, sign = expr.operand, -1
-    if isinstance(expr, Literal) and expr.kind == "f32":
-        return Held("f32", number=sign * expr.value)
-    return Held("u32", index=constant(_whole(expr, known)))
-
-
-def _whole(expr: Expr, known: Mapping[str, Held]) -> int:
-    """A whole number that is known when the kernel is written."""
-    if isinstance(expr, Literal):
-        return int(expr.value)
-    if isinstance(expr, Name):
-        index = known[expr.name].index
-        assert index is not None
-        return index.offset
-    assert isinstance(expr, Binary) and expr.op == "*"
-    return _whole(expr.left, known) * _whole(expr.right, known)

@@ -36,10 +36,11 @@ COUNTS = {"z": "BATCH", "m": "ROWS", "k": "DEPTH", "n": "COLS"}
 AXES = {"left": ("z", "m", "k"), "right": ("z", "k", "n"), "out": ("z", "m", "n")}
 
 _PACK = """
-    let {column} = o % {columns};
-    let {row} = o / {columns} % {rows};
-    let z = o / ({rows} * {columns});
-    blas_packed[o] = {element};
+    let {row} = o % {rows};
+    let z = o / {rows};
+    for (var {column} = 0u; {column} < {columns}; {column}++) {{
+      blas_packed[o * {columns} + {column}] = {element};
+    }}
 """
 _FINISH = """
     let n = o % COLS;
@@ -56,7 +57,7 @@ _STORED = parse_statements("finish(z, m, n, x);")
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class Matrices:
     """Matrices of f32 from byte `at` on; `strides`: bytes to the next matrix, row and column."""
 
     at: int
@@ -64,7 +65,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlacedWork:
     """Work whose bindings start at these bytes."""
 
     work: DispatchWork
@@ -72,18 +73,18 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class ViewedProduct:
+class BlasProduct:
     """`out` = `left` @ `right` by a library, between the steps that pack and those that finish."""
 
     task: ProductTask
-    left: View
-    right: View
-    out: View
-    packs: tuple[Step, ...]
-    finishes: tuple[Step, ...]
+    left: Matrices
+    right: Matrices
+    out: Matrices
+    packs: tuple[PlacedWork, ...]
+    finishes: tuple[PlacedWork, ...]
 
     @property
-    def views(self) -> dict[str, View]:
+    def matrices(self) -> dict[str, Matrices]:
         return {"left": self.left, "right": self.right, "out": self.out}
 
 
@@ -114,9 +115,9 @@ BodyParts = tuple[Function, Library, Mapping[str, FunctionDef], Env]
 NewParts = Callable[[], BodyParts]
 
 
-def viewed_product(
+def blas_product(
     work: DispatchWork, starts: Sequence[int], free: int, new_parts: NewParts
-) -> ViewedProduct | None:
+) -> BlasProduct | None:
     """None where a library would not be faster. `starts`: the byte of each binding.
 
     `free`: the byte from which on memory may be used.
@@ -124,7 +125,7 @@ def viewed_product(
     if not isinstance(work.task, ProductTask) or not _is_large(work.task):
         return None
     try:
-        return _Views(work, work.task, tuple(starts), free, new_parts).product()
+        return _Finder(work, work.task, tuple(starts), free, new_parts).product()
     except Unvectorisable:
         return None
 
@@ -135,8 +136,8 @@ def _is_large(task: ProductTask) -> bool:
     return is_wide and each >= MIN_EACH and each * task.batch >= MIN_FLOPS
 
 
-class _Views:
-    """Makes the views of a product; from byte `_free` on nothing is packed yet."""
+class _Finder:
+    """Finds the matrices of a product; from byte `_free` on nothing is packed yet."""
 
     def __init__(
         self,
@@ -150,29 +151,29 @@ class _Views:
         self._free, self._new_parts = free, new_parts
         self._extents = {"z": task.batch, "m": task.rows, "k": task.inner, "n": task.cols}
 
-    def product(self) -> ViewedProduct:
+    def product(self) -> BlasProduct:
         task, first = self._task, self._free
         left, pack_left = self._operand("left", uses=task.cols)
         right, pack_right = self._operand("right", uses=task.rows)
         out, finishes = self._result()
         if task.sums:
             finishes += (self._sums(right, is_packed=right.at >= first),)
-        return ViewedProduct(task, left, right, out, pack_left + pack_right, finishes)
+        return BlasProduct(task, left, right, out, pack_left + pack_right, finishes)
 
-    def _operand(self, name: str, uses: int) -> tuple[View, tuple[Step, ...]]:
+    def _operand(self, name: str, uses: int) -> tuple[Matrices, tuple[PlacedWork, ...]]:
         probe, axes = Probe(self._new_parts()), AXES[name]
         env = self._variables(probe, axes)
         value = probe.value(_call(name), env)
         bindings = self._work.bindings
         if any(bindings[storage.local].element != "f32" for storage, _, _ in probe.loads):
             raise Unvectorisable("elements that are not f32")
-        if view := self._view(probe.loads, value, axes, env):
+        if view := self._matrices(probe.loads, value, axes, env):
             return view, ()
         if uses < MIN_USES:
             raise Unvectorisable("too few uses of what would be packed")
-        return self._packed(name)
+        return self._pack(name)
 
-    def _packed(self, name: str) -> tuple[View, tuple[Step, ...]]:
+    def _pack(self, name: str) -> tuple[Matrices, tuple[PlacedWork, ...]]:
         """The rows of the packed matrix are along the axis that takes fewest instructions."""
         z, row, column = AXES[name]
         extents = tuple((axis, self._extents[axis]) for axis in AXES[name])
@@ -188,24 +189,24 @@ class _Views:
             columns=COUNTS[column],
             element=f"{name}({', '.join(AXES[name])})",
         )
-        view, count = self._new_view(z, row, column)
-        step = self._step(text, "o", count, view.at, written=True)
+        view, count = self._new_matrices(z, row, column)
+        step = self._step(text, "o", count // self._extents[column], view.at, written=True)
         if is_transposed:
             matrix, along, across = view.strides
-            view = View(view.at, (matrix, across, along))
+            view = Matrices(view.at, (matrix, across, along))
         return view, (step,)
 
-    def _result(self) -> tuple[View, tuple[Step, ...]]:
+    def _result(self) -> tuple[Matrices, tuple[PlacedWork, ...]]:
         probe, axes = Probe(self._new_parts()), AXES["out"]
         env = self._variables(probe, axes)
         product = Held("f32", local=probe.f.local("x", F32))
         probe.run(_STORED, {**env, "x": product})
-        if view := self._view(probe.stores, product, axes, env):
+        if view := self._matrices(probe.stores, product, axes, env):
             return view, ()
-        view, count = self._new_view(*axes)
+        view, count = self._new_matrices(*axes)
         return view, (self._step(_FINISH, "o", count, view.at),)
 
-    def _sums(self, right: View, is_packed: bool) -> Step:
+    def _sums(self, right: Matrices, is_packed: bool) -> PlacedWork:
         if not is_packed:
             return self._step(_SUM.format(element="right(0u, k, n)"), "n", self._task.cols)
         _, row, column = (stride // WORD for stride in right.strides)
@@ -220,9 +221,9 @@ class _Views:
             body.bind(env, axis, variable(name, self._extents[axis]))
         return env
 
-    def _view(
+    def _matrices(
         self, accesses: Sequence[Access], value: Held, axes: Sequence[str], env: Env
-    ) -> View | None:
+    ) -> Matrices | None:
         """The view that one access of `value` is; None if it is none that BLAS takes."""
         if len(accesses) != 1 or accesses[0][2] != value:
             return None
@@ -240,20 +241,20 @@ class _Views:
         by_columns = row == WORD and column >= rows * WORD
         if storage.unit != WORD or not (by_rows or by_columns):
             return None
-        return View(self._starts[storage.local] + index.offset * WORD, (matrix, row, column))
+        return Matrices(self._starts[storage.local] + index.offset * WORD, (matrix, row, column))
 
-    def _new_view(self, *axes: str) -> tuple[View, int]:
+    def _new_matrices(self, *axes: str) -> tuple[Matrices, int]:
         """Memory for matrices with their rows one after the other, and how many elements it has."""
         matrices, rows, columns = (self._extents[axis] for axis in axes)
         count, at = matrices * rows * columns, self._free
         if count > MOST_PACKED:
             raise Unvectorisable("too large to be packed")
         self._free += ceil_div(count * WORD, ALIGNED) * ALIGNED
-        return View(at, (rows * columns * WORD, columns * WORD, WORD)), count
+        return Matrices(at, (rows * columns * WORD, columns * WORD, WORD)), count
 
     def _step(
         self, text: str, index: str, count: int, packed: int = 0, written: bool = False
-    ) -> Step:
+    ) -> PlacedWork:
         """The work of `count` threads; `packed`: where `blas_packed` starts, if it is used."""
         work, starts = self._work, self._starts
         if packed:
@@ -261,7 +262,7 @@ class _Views:
             work, starts = replace(work, bindings=(*work.bindings, own)), (*starts, packed)
         sizes = ((COUNTS[axis], extent) for axis, extent in self._extents.items())
         task = ThreadTask(index, count, parse_statements(text))
-        return Step(replace(work, constants=(*work.constants, *sizes), task=task), starts)
+        return PlacedWork(replace(work, constants=(*work.constants, *sizes), task=task), starts)
 
 
 def _call(name: str) -> Call:
