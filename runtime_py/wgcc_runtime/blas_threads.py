@@ -6,12 +6,11 @@ numpy has no function for it, so the library is found among the files of numpy a
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-
-import numpy as np
 
 # Where the packages of numpy keep libraries: beside it (Linux, Windows) or inside (macOS).
 FOLDERS = ("../numpy.libs", ".dylibs")
@@ -43,7 +42,10 @@ def blas_threads(count: int) -> Iterator[None]:
 @lru_cache(maxsize=1)
 def _functions() -> tuple[Number, Number] | None:
     """The functions that get and set the number of threads."""
-    home = Path(np.__file__).parent
+    numpy = importlib.util.find_spec("numpy")
+    if numpy is None or numpy.origin is None:
+        return None
+    home = Path(numpy.origin).parent
     for path in (path for folder in FOLDERS for path in (home / folder).glob("*openblas*")):
         try:
             library = ctypes.CDLL(str(path.resolve()))

@@ -54,6 +54,8 @@ WIDE_BLOCK = 32
 # for a page. The sums are then in memory.
 BYTE_BLOCK = 256
 LONG_BYTE_ROW = 2048
+# So many rows are then added to each sum at a time.
+BYTE_STEPS = 4
 # With fewer rows than this, columns are shared out.
 MIN_ROWS = 8
 # Loops with more statements are not run for several vectors at a time: registers are few.
@@ -305,7 +307,7 @@ class _Threads:
             envs = [dict(inner) for _ in range(0, size, LANES)]
             for i, own in enumerate(envs):
                 body.bind(own, name, first + i * LANES)
-            body.run_together(program.body, envs)
+            body.run_together(program.body, envs, BYTE_STEPS if size == BYTE_BLOCK else 1)
 
         blocks = Span(span.start // size, span.stop // size, guess=program.count // size)
         body.count("block", blocks, block, env)

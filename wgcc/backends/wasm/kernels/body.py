@@ -66,16 +66,21 @@ class Body(Loops):
                     self.loop(statement, env)
         return None
 
-    def run_together(self, statements: Sequence[Statement], envs: Sequence[Env]) -> None:
-        """Writes the statements for several environments, which share each loop."""
+    def run_together(
+        self, statements: Sequence[Statement], envs: Sequence[Env], steps: int = 1
+    ) -> None:
+        """Writes the statements for several environments, which share each loop.
+
+        `steps`: so many iterations of a loop are written out for each, if there are as many.
+        """
         for statement in statements:
             if isinstance(statement, Loop):
-                self._loop_together(statement, envs)
+                self._loop_together(statement, envs, steps)
             else:
                 for env in envs:
                     self.run((statement,), env)
 
-    def _loop_together(self, statement: Loop, envs: Sequence[Env]) -> None:
+    def _loop_together(self, statement: Loop, envs: Sequence[Env], steps: int) -> None:
         """One loop for several environments, in all of which it has the same iterations."""
         head = counting_head(statement)
         if head is None:
@@ -91,11 +96,21 @@ class Body(Loops):
         def block(inner: Env) -> None:
             self.unswitch(bodies, inner)
 
-        def bodies(inner: Env) -> None:
-            for env in envs:
-                self.run(statement.body, {**env, name: inner[name]})
+        span = Span(start, stop, by.offset)
+        if span.is_open or by.offset != 1 or span.trips % steps:
+            steps = 1
 
-        self.count(name, Span(start, stop, by.offset), block, {})
+        def bodies(inner: Env) -> None:
+            for number, env in enumerate(envs):
+                # Vectors of threads that follow each other are loaded in pairs, where they are bytes.
+                self.pair = number % 2 if len(envs) % 2 == 0 else None
+                for step in range(steps):
+                    own = dict(env)
+                    self.bind(own, name, self.index_of(inner, name) + step)
+                    self.run(statement.body, own)
+            self.pair = None
+
+        self.count(name, Span(start, stop, by.offset * steps), block, {})
 
     def _let(self, statement: Let, env: Env) -> None:
         if not statement.mutable:
