@@ -51,7 +51,7 @@ def _problems(
         yield from _misuses(node, node.inputs, known)
         yield from _type_problems(node, infer)
         if node.op in forbidden:
-            yield f"{_described(node)} should have been replaced by now"
+            yield f"{_describe(node)} should have been replaced by now"
         yield from _define(node.outputs, known)
     for name, value in graph.outputs.items():
         yield from _misuses(f"output {name}", (value,), known)
@@ -92,9 +92,9 @@ def _misuses(
         if type_ is value.type:
             continue
         if type_ is None:
-            yield f"{_described(user)} uses {value} before it is defined"
+            yield f"{_describe(user)} uses {value} before it is defined"
         elif type_ != value.type:
-            yield f"{_described(user)} takes {value} for {value.type}, but it is {type_}"
+            yield f"{_describe(user)} takes {value} for {value.type}, but it is {type_}"
 
 
 def _type_problems(node: Node, infer: InferTypes) -> Iterator[str]:
@@ -125,7 +125,7 @@ def _misfits(kind: str, values: Iterable[Value], tensors: Mapping[str, Tensor]) 
             yield f"{kind} {value} is {tensors[value.name].type}, not {value.type}"
 
 
-def _described(user: str | Node) -> str:
+def _describe(user: str | Node) -> str:
     return user if isinstance(user, str) else f"{user.op}, which makes {_names(user)},"
 
 
