@@ -69,8 +69,8 @@ WASM_ROWS = (
     ("wgsl",),
     ("kernels",),
     ("panels",),
-    ("program",),
     ("write_kernel",),
+    ("blas_products",),
     ("twin",),
 )
 INSIDE = {

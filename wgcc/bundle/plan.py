@@ -10,9 +10,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from wgcc.backends.wasm.panels.blas import BlasProduct
 from wgcc.backends.wasm.twin import Twin
 from wgcc.bundle.entry_records import (
     capture_records,
@@ -37,6 +36,9 @@ from wgcc.schedule.kernels.copies import COPIES
 from wgcc.schedule.kernels.guard import FLAG
 from wgcc.tokens.token_file import TokenFile
 from wgcc_runtime.strict_json import KEY, plan_digest
+
+if TYPE_CHECKING:
+    from wgcc.backends.wasm.panels.blas import BlasProduct
 
 FORMAT, VERSION = "wgcc-bundle", 1
 TWIN = "twin.wasm"

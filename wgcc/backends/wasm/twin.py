@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from wgcc.backends.wasm.encoding.decode import wat
 from wgcc.backends.wasm.encoding.instructions import I32
 from wgcc.backends.wasm.encoding.module import PAGE, Function, Module
-from wgcc.backends.wasm.panels.blas import BlasProduct, PlacedWork
 from wgcc.backends.wasm.wgsl.library import Library
-from wgcc.backends.wasm.write_kernel import blas_product_of, scratch_words, write_kernel
+from wgcc.backends.wasm.write_kernel import scratch_words, write_kernel
 from wgcc.ir.places import ceil_div
 from wgcc.schedule.kernel import WORD, Dispatch, DispatchWork, Place, Rounds, Schedule
 from wgcc.schedule.kernels.copies import COPIES, master
+
+if TYPE_CHECKING:
+    from wgcc.backends.wasm.panels.blas import BlasProduct, PlacedWork
 
 # Buffers start on boundaries of this many bytes, after the words that belong to the module.
 ALIGNED = 64
@@ -178,14 +181,14 @@ class _Writer:
 
     def _dispatch(self, name: str, dispatch: Dispatch) -> int:
         starts = [self._memory.start(place) for place in dispatch.regions]
-        return self._steps(name, [PlacedWork(dispatch.work, tuple(starts))], dispatch.label)
+        return self._steps(name, [(dispatch.work, tuple(starts))], dispatch.label)
 
     def _steps(self, name: str, steps: Sequence[PlacedWork], label: str) -> int:
         """Exports a function of all these kernels, one after the other."""
-        kernels = [self._kernel(step.work, label) for step in steps]
+        kernels = [self._kernel(work, label) for work, _ in steps]
         f = Function(name, _THREADS)
-        for step, kernel in zip(steps, kernels, strict=True):
-            for start in step.starts:
+        for (_, starts), kernel in zip(steps, kernels, strict=True):
+            for start in starts:
                 f.i32(start)
             f.get(0).get(1)
             f.get(0).i32(self._scratch).emit("i32.mul").i32(self._memory.bytes).emit("i32.add")
@@ -204,6 +207,8 @@ class _Writer:
         self, entry: str, dispatches: Sequence[Dispatch]
     ) -> Iterator[tuple[int, BlasProduct]]:
         """The products for a host with a BLAS library; exports what it needs beside that."""
+        from wgcc.backends.wasm.blas_products import blas_product_of
+
         for number, dispatch in enumerate(dispatches):
             starts = [self._memory.start(place) for place in dispatch.regions]
             product = blas_product_of(dispatch.work, starts, self._memory.bytes, self._library)

@@ -14,7 +14,7 @@ from math import inf
 from wgcc.backends.wasm.encoding.decode import hoist_constants
 from wgcc.backends.wasm.encoding.instructions import I32
 from wgcc.backends.wasm.encoding.module import Function
-from wgcc.backends.wasm.kernels.body import Body, share
+from wgcc.backends.wasm.kernels.body import Body, BodyParts, share
 from wgcc.backends.wasm.kernels.loops import WithEnv, rows_of
 from wgcc.backends.wasm.kernels.scopes import (
     LANES,
@@ -27,10 +27,9 @@ from wgcc.backends.wasm.kernels.scopes import (
     span_of,
 )
 from wgcc.backends.wasm.panels.attention import Layout, layout_of, write_attention
-from wgcc.backends.wasm.panels.blas import BlasProduct, BodyParts, blas_product
+from wgcc.backends.wasm.panels.by_threads import PLAIN, Program, program_of
 from wgcc.backends.wasm.panels.micro_kernel import Tiling, tiling_of
 from wgcc.backends.wasm.panels.panels import write_product
-from wgcc.backends.wasm.program import PLAIN, Program, program_of
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.ir.dtypes import F16
 from wgcc.ir.index import Index, constant
@@ -134,7 +133,7 @@ def _attempt(
 
     The cost is infinite if it cannot be written or exceeds `most`.
     """
-    env = _bindings(work, program)
+    env = bindings_of(work, program)
     body = _new_body(work, name, program, library, env)
     threads = _Threads(body, len(work.bindings))
     body.row = walk.columns
@@ -153,7 +152,7 @@ def _over_panels(
     work: DispatchWork, name: str, program: Program, library: Library
 ) -> Function | None:
     """A product or attention over packed panels, if that pays and all of it can be vectors."""
-    env, first = _bindings(work, program), len(work.bindings)
+    env, first = bindings_of(work, program), len(work.bindings)
 
     def new_body() -> Body:
         return _new_body(work, name, program, library, env)
@@ -167,19 +166,6 @@ def _over_panels(
     except Unvectorisable:
         pass
     return None
-
-
-def blas_product_of(
-    work: DispatchWork, starts: Sequence[int], free: int, library: Library
-) -> BlasProduct | None:
-    """A product as a host with a BLAS library can compute it; see `panels/blas.py`."""
-    if not isinstance(work.task, ProductTask):
-        return None
-    program = program_of(work)
-    env = _bindings(work, program)
-    return blas_product(
-        work, starts, free, lambda: _parts_of_body(work, "view", program, library, env)
-    )
 
 
 def panels_of(work: DispatchWork) -> Tiling | Layout | None:
@@ -199,7 +185,7 @@ def scratch_words(work: DispatchWork) -> int:
     return max(panels.words if panels else 0, scores)
 
 
-def _bindings(work: DispatchWork, program: Program) -> Env:
+def bindings_of(work: DispatchWork, program: Program) -> Env:
     """The names that all functions of a kernel see: constants, bindings and scratch memory."""
     env: Env = {**program.constants}
     env["scratch"] = Storage(len(work.bindings) + 2, "f32", written=True)
@@ -209,10 +195,10 @@ def _bindings(work: DispatchWork, program: Program) -> Env:
 
 
 def _new_body(work: DispatchWork, name: str, program: Program, library: Library, env: Env) -> Body:
-    return Body(*_parts_of_body(work, name, program, library, env))
+    return Body(*body_parts(work, name, program, library, env))
 
 
-def _parts_of_body(
+def body_parts(
     work: DispatchWork, name: str, program: Program, library: Library, env: Env
 ) -> BodyParts:
     """The arguments of `Body`."""

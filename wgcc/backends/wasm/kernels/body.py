@@ -6,7 +6,7 @@ Bindings are addresses in memory. What lanes would have to do at different times
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 from wgcc.backends.wasm.encoding.instructions import I32
@@ -23,6 +23,7 @@ from wgcc.backends.wasm.kernels.scopes import (
     Unvectorisable,
     type_code,
 )
+from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.ir.index import Index, constant, variable
 from wgcc.ir.places import ceil_div
 from wgcc.kernel.parse import parse_expression
@@ -32,6 +33,7 @@ from wgcc.kernel.tree import (
     Call,
     Element,
     Expr,
+    FunctionDef,
     If,
     Let,
     Literal,
@@ -45,6 +47,8 @@ from wgcc.kernel.tree import (
 
 UNNAMED = ("f32", "i32", "u32", "bool", "x")
 Emit = Callable[[], None]
+# What a body is made of.
+BodyParts = tuple[Function, Library, Mapping[str, FunctionDef], Env]
 
 
 class Body(Loops):
@@ -102,7 +106,7 @@ class Body(Loops):
 
         def bodies(inner: Env) -> None:
             for number, env in enumerate(envs):
-                # Vectors of threads that follow each other are loaded in pairs, where they are bytes.
+                # Vectors of bytes that follow each other are loaded in pairs.
                 self.pair = number % 2 if len(envs) % 2 == 0 else None
                 for step in range(steps):
                     own = dict(env)

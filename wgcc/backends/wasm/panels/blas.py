@@ -8,20 +8,18 @@ what is packed behind the buffers, where threads have their scratch memory at ot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from wgcc.backends.wasm.encoding.instructions import F32, I32
-from wgcc.backends.wasm.encoding.module import Function
-from wgcc.backends.wasm.kernels.body import Body
+from wgcc.backends.wasm.kernels.body import Body, BodyParts
 from wgcc.backends.wasm.kernels.positions import Counter
 from wgcc.backends.wasm.kernels.scopes import Env, Held, Storage, Unvectorisable
 from wgcc.backends.wasm.panels.micro_kernel import cheapest_axis
-from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.ir.index import Index, variable
 from wgcc.ir.places import ceil_div
 from wgcc.kernel.parse import parse_statements
-from wgcc.kernel.tree import Call, Element, Expr, FunctionDef, Name
+from wgcc.kernel.tree import Call, Element, Expr, Name
 from wgcc.schedule.kernel import WORD, Binding, DispatchWork, ProductTask, ThreadTask
 
 # Smaller products, or all of them with fewer rows, columns or inner elements, are not worth a call
@@ -55,6 +53,9 @@ _SUM = """
 """
 _STORED = parse_statements("finish(z, m, n, x);")
 
+# Work, and the bytes at which its bindings start.
+PlacedWork = tuple[DispatchWork, tuple[int, ...]]
+
 
 @dataclass(frozen=True, slots=True)
 class Matrices:
@@ -62,14 +63,6 @@ class Matrices:
 
     at: int
     strides: tuple[int, int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedWork:
-    """Work whose bindings start at these bytes."""
-
-    work: DispatchWork
-    starts: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +103,6 @@ class Probe(Body):
 
 
 Access = tuple[Storage, Index, Held]
-# What `Body` and `Probe` are made of.
-BodyParts = tuple[Function, Library, Mapping[str, FunctionDef], Env]
 NewParts = Callable[[], BodyParts]
 
 
@@ -262,7 +253,7 @@ class _Finder:
             work, starts = replace(work, bindings=(*work.bindings, own)), (*starts, packed)
         sizes = ((COUNTS[axis], extent) for axis, extent in self._extents.items())
         task = ThreadTask(index, count, parse_statements(text))
-        return PlacedWork(replace(work, constants=(*work.constants, *sizes), task=task), starts)
+        return replace(work, constants=(*work.constants, *sizes), task=task), starts
 
 
 def _call(name: str) -> Call:
