@@ -70,11 +70,11 @@ class Chat:
     def ask(self, text: str) -> Iterator[str]:
         """The answer, piece by piece. Closing the iterator ends it; what was written stays."""
         question = {"role": "user", "content": text}
-        left_out, ids = self._shown([*self.messages, question])
+        left_out, ids = self._shorten([*self.messages, question])
         return one_text(self.model, self._answer(question, left_out, ids))
 
     def _answer(self, question: dict[str, str], left_out: int, ids: list[int]) -> Iterator[str]:
-        before, rest = self._unread(ids)
+        before, rest = self._split(ids)
         writer = self._writer(before)
         letters = alphabet(self.model, writer.entry, writer.taken)
         # The last id of an answer need not be read.
@@ -96,7 +96,7 @@ class Chat:
         options = {**self._options, "seed": seed}
         return IdWriter(self.model, self.model.entry(DECODE), options, {}, before)
 
-    def _shown(self, messages: list[dict[str, str]]) -> tuple[int, list[int]]:
+    def _shorten(self, messages: list[dict[str, str]]) -> tuple[int, list[int]]:
         """How many messages must be left out, and the ids of the others."""
         for left_out in range(self.left_out, len(messages), 2):
             ids = self._ids(messages[left_out:])
@@ -112,7 +112,7 @@ class Chat:
         system = [{"role": "system", "content": self.system}] if self.system else []
         return self.model.tokens.encode(self._form.question([*system, *messages]), "before")
 
-    def _unread(self, ids: list[int]) -> tuple[list[int], list[int]]:
+    def _split(self, ids: list[int]) -> tuple[list[int], list[int]]:
         """The ids that stay in the cache, and those to read; at least one is read."""
         used = int(self.model.parameters[self._counter])
         # Something else may have used the model, or a call may have been left.

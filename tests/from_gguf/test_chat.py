@@ -1,4 +1,4 @@
-"""`Chat` and `wgcc chat`: conversations with an imported model, in Python, JavaScript and a shell."""
+"""`Chat` and `wgcc chat`: conversations with an imported model, in both languages and a shell."""
 
 from __future__ import annotations
 
@@ -189,8 +189,8 @@ def environment() -> dict[str, str]:
 
 def test_a_conversation_comes_from_a_pipe(imported: Path, tmp_path: Path) -> None:
     saved = tmp_path / "talk.jsonl"
-    lines = ["/help", "the fox", '"""two', 'lines"""', f"/save {saved}", "/system be a fox", "/reset",
-             "the fox", "/nothing", "/save", "/bye", "never read"]  # fmt: skip
+    lines = ["/help", "the fox", '"""two', 'lines"""', f"/save {saved}", "/system be a fox",
+             "/reset", "the fox", "/nothing", "/save", "/bye", "never read"]  # fmt: skip
     done = shell(imported, "--temperature", 0, "-n", 5, text="\n".join(lines) + "\n")
     assert done.returncode == 0, done.stderr
     messages = json.loads(saved.read_text())["messages"]

@@ -104,7 +104,7 @@ def _template(folder: Path) -> str:
 
 
 class Conversation:
-    """What is typed, and what is printed."""
+    """A conversation at a terminal or in a pipe."""
 
     def __init__(self, chat: Chat) -> None:
         self._chat, self._is_typed = chat, sys.stdin.isatty()
