@@ -19,9 +19,9 @@ import wgcc_runtime
 from wgcc_runtime.arrays import from_words
 from wgcc_runtime.bundle_files import open_bundle
 from wgcc_runtime.checkpoint import save_checkpoint
+from wgcc_runtime.digests import bundle_digest
 from wgcc_runtime.distributed import federated
 from wgcc_runtime.distributed.federated import Arrays, Round
-from wgcc_runtime.distributed.identity import bundle_digest
 from wgcc_runtime.drawn import checked_seed
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.evaluation import ENTRY

@@ -20,7 +20,8 @@ from typing import Any
 from wgcc_runtime.bundle_files import open_bundle
 from wgcc_runtime.checkpoint import resume_checkpoint
 from wgcc_runtime.data.preparation import Data, Preparation
-from wgcc_runtime.distributed.identity import LARGEST, identity
+from wgcc_runtime.digests import LARGEST
+from wgcc_runtime.distributed.identity import identity
 from wgcc_runtime.distributed.ray_loopback import on_loopback
 from wgcc_runtime.distributed.ray_members import Member, Shipped, Sizes
 from wgcc_runtime.distributed.ray_team import RayTeam

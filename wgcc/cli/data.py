@@ -201,6 +201,19 @@ def data_options(command: Command) -> Command:
     return _READING(with_reading)
 
 
+def reading_of(words: Sequence[str]) -> DataOptions:
+    """The options that such words of a command line say; the opposite of `DataOptions.words`."""
+
+    @click.command()
+    @data_options
+    def parse(reading: DataOptions) -> DataOptions:
+        return reading
+
+    result = parse.main(list(words), standalone_mode=False)
+    assert isinstance(result, DataOptions)
+    return result
+
+
 def say_reading(path: Path, data: Data, options: DataOptions) -> None:
     """Says what was read, what was left out, and what may be a mistake."""
     if data.preparation is None:

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import wgcc_runtime
 from wgcc_runtime.arrays import Array
-from wgcc_runtime.bundle_files import open_bundle
+from wgcc_runtime.digests import array_digest, bundle_digest, kind_of
 from wgcc_runtime.errors import WgccError
-
-LARGEST = 1 << 40
-# How much of an array is hashed at once; one that is not contiguous is copied in such parts.
-PART_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,30 +26,12 @@ class Identity:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def bundle_digest(path: str | Path) -> str:
-    """The digest of the weights and the plan, which has the digests of kernels and twin."""
-    read, digest = open_bundle(path), hashlib.sha256()
-    for name in ("plan.json", "weights.safetensors"):
-        data = read(name, LARGEST)
-        digest.update(f"{name} {-1 if data is None else len(data)}\n".encode())
-        digest.update(data or b"")
-    return digest.hexdigest()
-
-
 def describe_arrays(arrays: Mapping[str, Array]) -> dict[str, str]:
     """`{"x": "f4 [256, 6] with SHA-256 0123456789ab…"}`"""
     return {
-        name: f"{array.dtype.str[1:]} {list(array.shape)} with SHA-256 {_digest(array)[:12]}…"
+        name: f"{kind_of(array)} with SHA-256 {array_digest(array)[:12]}…"
         for name, array in arrays.items()
     }
-
-
-def _digest(array: Array) -> str:
-    digest, rows = hashlib.sha256(), np.atleast_1d(array)
-    count = max(1, PART_BYTES * len(rows) // max(1, rows.nbytes))
-    for at in range(0, len(rows), count):
-        digest.update(np.ascontiguousarray(rows[at : at + count]).data.cast("B"))
-    return digest.hexdigest()
 
 
 def identity(

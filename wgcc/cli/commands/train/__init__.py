@@ -62,6 +62,8 @@ class TrainingJob:
     # The folder of the language model that learns, with a bundle made for that.
     language_model: Path | None = None
     fast: bool = False
+    receipt: Path | None = None
+    receipt_every: int | None = None
     workers: Range | None = None
     ray: str | None = None
     sync_every: int | None = None
@@ -84,6 +86,8 @@ class TrainingJob:
             "--eval": self.eval,
             "--weights": self.weights,
             "--log": self.log,
+            "--receipt": self.receipt,
+            "--receipt-every": self.receipt_every,
             "--device": self.device,
             "--out": self.out,
             **self.worker_options(),
@@ -149,6 +153,17 @@ class TrainingJob:
     help="Fail unless the bundle was built for this batch size; with --lora, build it so [1].",
 )
 @click.option("--seed", type=SEED, help="Seed of initial values and shuffling.")
+@click.option(
+    "--receipt",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write what this training started from, and digests of its weights, for `wgcc replay`.",
+)
+@click.option(
+    "--receipt-every",
+    type=COUNT,
+    help="Steps between digests; they are taken at reports [a twentieth of the steps].",
+)
 @captured_option
 @lora_options
 @worker_options
@@ -199,6 +214,7 @@ def command(
         raise click.UsageError("--eval and --held-out both say what to evaluate on: give one")
     if job.fast and job.workers:
         raise click.UsageError("--fast is for a single process, not for --workers")
+    check_receipt(job)
     with failures():
         run(job, as_json)
 
@@ -217,6 +233,8 @@ def run(job: TrainingJob, as_json: bool) -> None:
             error.show()
         raise click.exceptions.Exit(error.exit_code) from None
     if launcher:
+        if job.receipt:
+            raise click.UsageError("--receipt is for a single process, not for mpiexec")
         run_mpi(job, as_json)
     elif job.workers:
         run_ray(job, as_json)
@@ -240,6 +258,7 @@ def run_alone(job: TrainingJob, as_json: bool) -> None:
     check_batch(model.plan, job)
     data, evaluation = evaluation_of(model.plan, job, data)
     say(f"training `{job.entry}` of {model.plan.model} on {model.device_name}")
+    callbacks = receipt_callbacks(model, job, data)
     started = time.perf_counter()
     with Interruption() as interruption, warnings_printed(), make_progress(job.steps) as progress:
         history = model.fit(
@@ -252,13 +271,33 @@ def run_alone(job: TrainingJob, as_json: bool) -> None:
             checkpoint=job.out,
             resume=job.resume,
             seed=job.seed,
-            callbacks=[progress.show],
+            callbacks=[progress.show, *callbacks],
             progress=False,
             stop=interruption.is_wanted,
         )
     if job.captured:
         model.captured.of(job.entry).save(job.captured)
     summary(model.progress.step(job.entry), job, history, time.perf_counter() - started, as_json)
+
+
+def check_receipt(job: TrainingJob) -> None:
+    """A receipt is for others, who have the same bundle and no other processes."""
+    if job.receipt_every and not job.receipt:
+        raise click.UsageError("--receipt-every is the period of --receipt FILE")
+    for option, given in (("--workers", job.workers), ("--lora", job.language_model)):
+        if job.receipt and given:
+            raise click.UsageError(f"--receipt does not go with {option}")
+
+
+def receipt_callbacks(model: Model, job: TrainingJob, data: Data) -> list[Any]:
+    if job.receipt is None:
+        return []
+    from wgcc_runtime.receipts import ReceiptWriter, run_of
+
+    options = {"held_out": job.held_out, "seed": job.seed, "every": job.every}
+    reading = job.reading.words() if job.data else []
+    run = run_of(model, job.bundle, job.entry, data.arrays, reading=reading, **options)
+    return [ReceiptWriter(job.receipt, run, job.receipt_every)]
 
 
 def read_for(plan: Plan, job: TrainingJob, model: Model | StartValues) -> Data:
