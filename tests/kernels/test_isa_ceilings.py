@@ -21,7 +21,7 @@ TABLE = Path(__file__).parent / "isa_ceilings.json"
 GOLDEN = ROOT / "tests" / "golden"
 SQUARE = ROOT / "tests" / "bench" / "models" / "square.wg"
 DECODER = ROOT / "examples" / "gqa_decode" / "model.wg"
-DECODER_SIZES = {"L": 1, "D": 512, "H": 8, "KH": 4, "F": 1024, "V": 1000, "S": 64, "B": 1}
+DECODER_SIZES = {"L": 1, "D": 768, "H": 12, "KH": 4, "F": 1024, "V": 1000, "S": 64, "B": 1}
 MANY_WORKGROUPS, LEAST_LOADS = 32, 8
 # Versions of Mesa and NVRTC differ by so much in what they make of one kernel; Radeons have
 # registers in groups of eight.

@@ -86,8 +86,8 @@ class LaneShape:
 
         A row takes `statements`, which are written out.
         """
-        most = min(AT_ONCE, MOST_WRITTEN_OUT // statements, rows // self.rows)
-        if most < WORTH_WRITING:
+        most = min(AT_ONCE, MOST_WRITTEN_OUT // statements)
+        if most < WORTH_WRITING or rows <= AT_ONCE * self.rows:
             return 1, rows
         fitting = (n for n in range(most, most // 2, -1) if rows % (n * self.rows) == 0)
         times = next(fitting, most)

@@ -18,29 +18,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) lane:
   let o = id.x;
   if (o >= OUTER) { return; }
   var sum_0: f32 = 0.0f;
-  for (var r_first = lane; r_first < 320u; r_first += 5u * LANES) {
-    let r_0 = r_first;
-    let x_0_0 = x0[r_0];
-    let square_0_0 = (x_0_0 * x_0_0);
-    sum_0 = (sum_0 + square_0_0);
-    let r_1 = r_first + 1u * LANES;
-    let x_0_1 = x0[r_1];
-    let square_0_1 = (x_0_1 * x_0_1);
-    sum_0 = (sum_0 + square_0_1);
-    let r_2 = r_first + 2u * LANES;
-    let x_0_2 = x0[r_2];
-    let square_0_2 = (x_0_2 * x_0_2);
-    sum_0 = (sum_0 + square_0_2);
-    let r_3 = r_first + 3u * LANES;
-    let x_0_3 = x0[r_3];
-    let square_0_3 = (x_0_3 * x_0_3);
-    sum_0 = (sum_0 + square_0_3);
-    let r_4 = r_first + 4u * LANES;
-    let x_0_4 = x0[r_4];
-    let square_0_4 = (x_0_4 * x_0_4);
-    sum_0 = (sum_0 + square_0_4);
-  }
-  for (var r = lane + 320u; r < INNER; r += LANES) {
+  for (var r = lane; r < INNER; r += LANES) {
     let x_0 = x0[r];
     let square_0 = (x_0 * x_0);
     sum_0 = (sum_0 + square_0);
