@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wgcc import __version__
-from wgcc.elaborate import elaborate, trace_again
+from wgcc.elaborate import Trees, elaborate, trace_again
 from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.files import check_file_name, read_text
 from wgcc.ir.graph import Graph, Rows
@@ -149,13 +149,20 @@ def read_program(
     name = path.name if isinstance(path, Source) else Path(path).name
     check_file_name(name)
     diagnostics = Diagnostics()
+    trees: Trees = {}
     program = elaborate(
-        path, diagnostics, sizes=sizes, model=model, seed=seed, strict_dims=strict_dims
+        path,
+        diagnostics,
+        sizes=sizes,
+        model=model,
+        seed=seed,
+        strict_dims=strict_dims,
+        trees=trees,
     )
     if program is None:
         raise WgError("the model has errors", diagnostics)
     source = path if isinstance(path, Source) else Source(name, read_text(Path(path)))
-    again = trace_for_rows(path, program, sizes or {}, capture)
+    again = trace_for_rows(path, program, sizes or {}, capture, trees)
     return source, mark_rows(_with_captures(_only(program, entries), capture), again), diagnostics
 
 
@@ -170,15 +177,18 @@ def trace_for_rows(
     program: Program,
     sizes: Mapping[str, float],
     capture: Sequence[Wanted] | None = None,
+    trees: Trees | None = None,
 ) -> TraceAgain:
-    """How `mark_rows` sees an entry with another number of rows."""
+    """How `mark_rows` sees an entry with another number of rows. `trees` has the parsed files."""
+    kept: Trees = {} if trees is None else trees
 
     def again(entry: str, rows: Rows, size: int) -> Graph | None:
         if rows.decided_by is None:
-            graph = trace_again(root, sizes, program.name, entry, (rows.count, size))
+            literal = (rows.count, size)
+            graph = trace_again(root, sizes, program.name, entry, literal, kept)
         else:
             changed = {**sizes, rows.decided_by[0]: size}
-            graph = trace_again(root, changed, program.name, entry)
+            graph = trace_again(root, changed, program.name, entry, trees=kept)
         if graph is None:
             return None
         others = replace(program, entries={entry: graph})

@@ -8,8 +8,9 @@ import pytest
 from elaborated import program
 from op_samples import build, input_arrays
 from read_ir import read_graphs
-from wgcc.compiler import trace_for_rows
-from wgcc.errors import Source
+from wgcc.compiler import read_program, trace_for_rows
+from wgcc.elaborate.program import files
+from wgcc.errors import Diagnostics, Source
 from wgcc.evaluate import Session, evaluate
 from wgcc.ir.graph import Graph, Rows
 from wgcc.ir.program import Program
@@ -19,6 +20,8 @@ from wgcc.ops.registry import Join, Pointwise, Reduce, Sample, View
 from wgcc.passes.mark_rows import mark_rows
 from wgcc.passes.row_kinds import ByRow, Digit, Mixed, alone
 from wgcc.passes.row_rules import kinds_of, separate_axes
+from wgcc.syntax.ast import File
+from wgcc.syntax.parser import parse
 
 B, T, D = 4, 3, 6
 HEAD = f"""
@@ -131,6 +134,24 @@ def traced(entry: str) -> Program:
     text = f"{HEAD}\n  entry e{entry}\n}}"
     found = program(text)
     return mark_rows(found, trace_for_rows(Source("test.wg", text), found, {}))
+
+
+def test_a_file_is_parsed_once_however_often_it_is_traced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parsed = []
+
+    def count(source: Source, diagnostics: Diagnostics) -> File:
+        parsed.append(source.name)
+        return parse(source, diagnostics)
+
+    monkeypatch.setattr(files, "parse", count)
+    entry = f"{HEAD}\n  entry e(x: f32[B, D]) -> (y: f32[B, D]) = scaled(x)\n}}"
+    beside = {"norm.wg": "fn scaled(x: f32[4, 6]) -> f32[4, 6] = 2.0 * x\n"}
+    source = Source("test.wg", f'import scaled from "norm.wg"\n{entry}', files=beside)
+    _, found, _ = read_program(source)
+    assert found.entries["e"].entry.rows
+    assert sorted(name for name in parsed if "/" not in name) == ["norm.wg", "test.wg"]
 
 
 def rows_of(entry: str) -> Rows:

@@ -7,5 +7,6 @@ graph under construction.
 from __future__ import annotations
 
 from wgcc.elaborate.elaborate import check, elaborate, trace_again
+from wgcc.elaborate.program.files import Trees
 
-__all__ = ["check", "elaborate", "trace_again"]
+__all__ = ["Trees", "check", "elaborate", "trace_again"]

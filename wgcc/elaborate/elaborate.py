@@ -13,7 +13,7 @@ from wgcc.elaborate.builtins import BUILTINS
 from wgcc.elaborate.evaluation.expressions import call, value_of
 from wgcc.elaborate.evaluation.own_kernels import own_kernel
 from wgcc.elaborate.program.check_unused import Prepare, check_test, check_unused
-from wgcc.elaborate.program.files import Loader
+from wgcc.elaborate.program.files import Loader, Trees
 from wgcc.elaborate.program.models import LARGEST_SEED, elaborate_model, trace_one
 from wgcc.elaborate.program.warnings import warn_of_names
 from wgcc.elaborate.report import Exhausted, Report
@@ -44,12 +44,16 @@ def elaborate(
     model: str | None = None,
     seed: int | None = None,
     strict_dims: bool = False,
+    trees: Trees | None = None,
 ) -> Program | None:
     """The program of one model of a file: the one called `model`, or the only one.
 
     None if there are errors. `sizes` are for dims and consts; `seed` overrides the model's own.
+    `trees` receives what is parsed, for `trace_again`.
     """
-    programs = check(root, diagnostics, sizes=sizes, seed=seed, strict_dims=strict_dims)
+    programs = check(
+        root, diagnostics, sizes=sizes, seed=seed, strict_dims=strict_dims, trees=trees
+    )
     if diagnostics.errors:
         return None
     names = ", ".join(programs)
@@ -73,18 +77,20 @@ def check(
     prepare: Prepare | None = None,
     strict_dims: bool = False,
     observe: Observe | None = None,
+    trees: Trees | None = None,
 ) -> dict[str, Program]:
     """Check everything in a file, tests included; returns the programs of models without errors.
 
     Assertions about values in tests are computed only with `prepare`, which turns a graph with
     `grad` into one that can be evaluated. `strict_dims`: see `Report`. `observe` sees the value of
-    each expression, each time that it is evaluated, and the scope in which it was.
+    each expression, each time that it is evaluated, and the scope in which it was. `trees` receives
+    what is parsed.
     """
     if seed is not None and not 0 <= seed <= LARGEST_SEED:
         raise WgError(f"the seed must be a whole number from 0 to {LARGEST_SEED}, not {seed}")
     programs: dict[str, Program] = {}
     try:
-        context, loader, file = load(root, diagnostics, sizes or {}, strict_dims, observe)
+        context, loader, file = load(root, diagnostics, sizes or {}, strict_dims, observe, trees)
         for definition in file.models:
             program = elaborate_model(context, definition, seed)
             if program is not None:
@@ -106,6 +112,7 @@ def load(
     sizes: Mapping[str, float],
     strict_dims: bool = False,
     observe: Observe | None = None,
+    trees: Trees | None = None,
 ) -> tuple[Context, Loader, LoadedFile]:
     """A file with all it imports, declared, and the context in which its models are traced."""
     report = Report(diagnostics, strict_dims)
@@ -114,7 +121,7 @@ def load(
     if observe is not None:
         context.value = partial(_observe_value, context, observe)
     context.call = partial(call, context)
-    loader = Loader(context, sizes)
+    loader = Loader(context, sizes, {} if trees is None else trees)
     context.built_in = loader.built_in
     context.own_kernel = partial(own_kernel, context)
     context.own_functions = loader.own_functions
@@ -159,14 +166,16 @@ def trace_again(
     model: str,
     entry: str,
     literal: tuple[int, int] | None = None,
+    trees: Trees | None = None,
 ) -> Graph | None:
     """The graph of an entry with other `sizes`; None if it cannot be built with them.
 
     `literal`: a leading size written as the first number in the entry's types becomes the second.
+    `trees`: what the first trace parsed.
     """
     diagnostics = Diagnostics()
     try:
-        context, _, file = load(root, diagnostics, sizes)
+        context, _, file = load(root, diagnostics, sizes, trees=trees)
         if diagnostics.errors:
             return None
         (definition,) = [each for each in file.models if each.name == model]

@@ -40,17 +40,18 @@ def _problems(
 ) -> Iterator[str]:
     """`taken` are the names of other graphs of the same entry, if `graph` is the body of a loop."""
     known: dict[str, TensorType] = {}
-    yield from (
-        f"{value} has the name of another value"
-        for value in values_of(graph)
-        if value.name in taken
-    )
+    if taken:
+        yield from (
+            f"{value} has the name of another value"
+            for value in values_of(graph)
+            if value.name in taken
+        )
     yield from _define(graph.sources, known)
     for node in graph.nodes:
-        yield from _misuses(f"{node.op}, which makes {_names(node)},", node.inputs, known)
+        yield from _misuses(node, node.inputs, known)
         yield from _type_problems(node, infer)
         if node.op in forbidden:
-            yield f"{node.op}, which makes {_names(node)}, should have been replaced by now"
+            yield f"{_describe(node)} should have been replaced by now"
         yield from _define(node.outputs, known)
     for name, value in graph.outputs.items():
         yield from _misuses(f"output {name}", (value,), known)
@@ -65,8 +66,11 @@ def _problems(
 def _in_bodies(
     graph: Graph, infer: InferTypes, forbidden: Collection[str], taken: Collection[str]
 ) -> Iterator[str]:
+    loops = [loop for node in graph.nodes if (loop := loop_of(node))]
+    if not loops:
+        return
     names = {*taken, *(value.name for value in values_of(graph))}
-    for loop in filter(None, map(loop_of, graph.nodes)):
+    for loop in loops:
         where = f"in the loop that makes {_names(loop.node)}: "
         yield from (where + text for text in _problems(loop.body, infer, forbidden, names))
         names.update(all_names(loop.body))
@@ -79,12 +83,18 @@ def _define(values: Iterable[Value], known: dict[str, TensorType]) -> Iterator[s
         known[value.name] = value.type
 
 
-def _misuses(user: str, values: Iterable[Value], known: Mapping[str, TensorType]) -> Iterator[str]:
+def _misuses(
+    user: str | Node, values: Iterable[Value], known: Mapping[str, TensorType]
+) -> Iterator[str]:
+    """A node is described only where it is wrong: thousands of others are not."""
     for value in values:
-        if value.name not in known:
-            yield f"{user} uses {value} before it is defined"
-        elif known[value.name] != value.type:
-            yield f"{user} takes {value} for {value.type}, but it is {known[value.name]}"
+        type_ = known.get(value.name)
+        if type_ is value.type:
+            continue
+        if type_ is None:
+            yield f"{_describe(user)} uses {value} before it is defined"
+        elif type_ != value.type:
+            yield f"{_describe(user)} takes {value} for {value.type}, but it is {type_}"
 
 
 def _type_problems(node: Node, infer: InferTypes) -> Iterator[str]:
@@ -113,6 +123,10 @@ def _misfits(kind: str, values: Iterable[Value], tensors: Mapping[str, Tensor]) 
             yield f"{value} is no {kind} of the program"
         elif tensors[value.name].type != value.type:
             yield f"{kind} {value} is {tensors[value.name].type}, not {value.type}"
+
+
+def _describe(user: str | Node) -> str:
+    return user if isinstance(user, str) else f"{user.op}, which makes {_names(user)},"
 
 
 def _names(node: Node) -> str:

@@ -42,12 +42,20 @@ MOST_FILES = 1000
 WGSL = ".wgsl"
 
 
-class Loader:
-    """Reads each file once. `sizes` are for dims and consts, from outside (`--set`)."""
+# The trees of a program's own files, by path and text.
+Trees = dict[tuple[Path, str], ast.File]
 
-    def __init__(self, context: Context, sizes: Mapping[str, float]) -> None:
+
+class Loader:
+    """Reads each file once. `sizes` are for dims and consts, from outside (`--set`).
+
+    `trees` has what an earlier load of the program parsed, whose messages were reported then.
+    """
+
+    def __init__(self, context: Context, sizes: Mapping[str, float], trees: Trees) -> None:
         self.context = context
         self.sizes = sizes
+        self._trees = trees
         self.used_sizes: set[str] = set()
         self._files: dict[Path, LoadedFile] = {}
         self._loading: list[Path] = []
@@ -79,8 +87,15 @@ class Loader:
         self._given = source.files
         self._count(path, source.text)
         self._load_used(source.text)
-        self.context.report.root = source
-        return self._declare(parse(source, self.context.report.diagnostics), _resolve(path))
+        tree = self._parse(source, _resolve(path))
+        self.context.report.root = tree.span.source
+        return self._declare(tree, _resolve(path))
+
+    def _parse(self, source: Source, path: Path) -> ast.File:
+        key = path, source.text
+        if key not in self._trees:
+            self._trees[key] = parse(source, self.context.report.diagnostics)
+        return self._trees[key]
 
     def built_in(self, name: str) -> AnyValue:
         """A built-in function that is written in the language; it is read at its first use."""
@@ -223,7 +238,7 @@ class Loader:
             raise Stop(report.error("WG0702", text, at))
         source = self._read_beside(path, at)
         self._load_used(source.text)
-        return self._declare(parse(source, self.context.report.diagnostics), path)
+        return self._declare(self._parse(source, path), path)
 
     def _beside(self, file: LoadedFile, name: str, at: Place) -> Path:
         """The path of another file of the program, which is in its folder."""
