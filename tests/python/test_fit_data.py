@@ -15,6 +15,7 @@ import pytest
 import wgcc
 from refusal import refusal
 from wgcc_runtime import EarlyStopping, Model, read_data
+from wgcc_runtime.fit import ELSEWHERE
 
 TEXT = """dim B = 4
 model Net {
@@ -386,6 +387,9 @@ def test_errors_have_few_frames(model: Model) -> None:
 def test_unknown_options_have_a_suggestion(model: Model) -> None:
     failure = refusal(lambda: model.fit(X, Y, stepz=3))
     assert failure.message == "fit: `stepz` is not an option; did you mean `steps`?"
+    for name, advice in ELSEWHERE.items():
+        failure = refusal(lambda name=name: model.fit(X, Y, **{name: 3}))  # type: ignore[misc]
+        assert failure.message == f"fit: `{name}` is not an option: {advice}"
     text = "`train` takes x, y, z"
     three = wgcc.compile(
         TEXT.replace(
