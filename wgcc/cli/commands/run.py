@@ -18,7 +18,7 @@ import click
 from wgcc.cli import shell_completion
 from wgcc.cli.data import DataOptions, say_reading, unknown_option
 from wgcc.cli.failures import failures
-from wgcc.cli.options import SEED, captured_option, device_option, json_option
+from wgcc.cli.options import SEED, captured_option, device_option, fast_option, json_option
 from wgcc.cli.printing import plural, say, show, show_json, table
 from wgcc.cli.progress import Loading
 from wgcc.cli.sampling import sampling_options
@@ -63,6 +63,7 @@ CHARACTERS = 200
 @click.option("--seed", type=SEED, help="Seed of initial values and random draws.")
 @captured_option
 @device_option
+@fast_option
 @json_option
 def command(
     bundle: Path,
@@ -80,6 +81,7 @@ def command(
     seed: int | None,
     captured: Path | None,
     device: str | None,
+    fast: bool,
     as_json: bool,
 ) -> None:
     """Run ENTRY of BUNDLE and show or save its outputs.
@@ -100,7 +102,7 @@ def command(
     reading = DataOptions(columns=columns, decimal=decimal, unknown=unknown)
     with failures():
         model = wgcc_runtime.load(
-            bundle, device=device, weights=weights, seed=seed, on_bytes=Loading()
+            bundle, device=device, weights=weights, seed=seed, on_bytes=Loading(), fast=fast
         )
         given = read_inputs(inputs, model, model.entry(entry), reading)
         if prompt is not None:
