@@ -41,7 +41,8 @@ class Compiled:
     """A model on its way to a bundle. `diagnostics` holds its warnings.
 
     `remat_parts`: activations are computed in so many parts, and all but the last rematerialised.
-    `twin`: with the WebAssembly form that runs where there is no GPU.
+    `twin`: with the WebAssembly form that runs where there is no GPU. `fast`: in that, large
+    products can be left to numpy's BLAS.
     """
 
     source: Source
@@ -50,13 +51,14 @@ class Compiled:
     diagnostics: Diagnostics
     remat_parts: int = 1
     twin: bool = True
+    fast: bool = False
 
     def _plan_with_twin(self) -> Planned:
         from wgcc.backends.wasm.twin import why_too_large, write_twin
         from wgcc.bundle.plan import make_plan
 
         done, source = self.schedule, self.source
-        twin = write_twin(done) if self.twin else None
+        twin = write_twin(done, self.fast) if self.twin else None
         why = "" if twin else why_too_large(done) if self.twin else NOT_WANTED
         generator = f"wgcc {__version__}"
         return make_plan(self.program, done, source.name, source.text, generator, twin, why)
@@ -112,13 +114,15 @@ def compile_file(
     limits: str = RAISED,
     strict_dims: bool = False,
     capture: Sequence[Wanted] = (),
+    fast: bool = False,
 ) -> Compiled:
     """Compile a `.wg` file, or its text. Raises `WgError`, with all its diagnostics, on errors.
 
     `candidates`: with kernels for tuning to choose from. `memory`: how many bytes of GPU memory it
     may need. `twin`: with the WebAssembly form that runs where there is no GPU. `limits`: `default`
     refuses a model that needs more than WebGPU's default limits. `strict_dims`: dims that agree by
-    coincidence are errors. `capture`: what to store beside the outputs of entries.
+    coincidence are errors. `capture`: what to store beside the outputs of entries. `fast`: the twin
+    can leave large products to numpy's BLAS.
     """
     source, program, diagnostics = read_program(
         path,
@@ -129,7 +133,8 @@ def compile_file(
         strict_dims=strict_dims,
         capture=capture,
     )
-    return compile_program(source, program, diagnostics, candidates, memory, twin, limits)
+    options = candidates, memory, twin, limits, fast
+    return compile_program(source, program, diagnostics, *options)
 
 
 def read_program(
@@ -205,6 +210,7 @@ def compile_program(
     memory: int | None = None,
     twin: bool = True,
     limits: str = RAISED,
+    fast: bool = False,
 ) -> Compiled:
     """Passes and schedule of a traced program; its twin and plan are made later.
 
@@ -217,7 +223,7 @@ def compile_program(
     lowered = next(attempts) if memory is None else first_within(memory, attempts)
     done, scheduled = lowered.program, lowered.schedule
     check_raised(scheduled, done, diagnostics, limits)
-    return Compiled(source, done, scheduled, diagnostics, lowered.remat_parts, twin)
+    return Compiled(source, done, scheduled, diagnostics, lowered.remat_parts, twin, fast)
 
 
 def lower(program: Program, remat_parts: int = 1, candidates: bool = False) -> Lowered:

@@ -61,6 +61,7 @@ class Request:
     entries: tuple[str, ...]
     strict_dims: bool
     capture: tuple[Wanted, ...] = ()
+    fast: bool = False
     live: frozenset[str] = frozenset()
 
     @property
@@ -133,6 +134,7 @@ def compile(
     strict_dims: bool = False,
     capture: Sequence[str] = (),
     capture_stats: Sequence[str] = (),
+    fast: bool = False,
 ) -> CompiledModel:
     """A model in memory, ready to train and predict; no file is written.
 
@@ -143,7 +145,7 @@ def compile(
     on disk: `{"wiggle.wgsl": "fn wiggle…"}`.
     `model`: which one, if the program has several. `entries`: only these, instead of all.
     `seed`: for initial values and random numbers, instead of the model's own.
-    `weights`, `device`, `threads`: as `wgcc.load` takes them.
+    `weights`, `device`, `threads`, `fast`: as `wgcc.load` takes them.
     `strict_dims`: dims that agree by coincidence are errors.
     `capture`, `capture_stats`: names of values, or globs such as `blocks.*.x`, that
     `model.captured` shows after a call, as arrays or as their statistics.
@@ -153,14 +155,15 @@ def compile(
         numbers = _numbers(sizes or {}, constants or {})
         source, content = _read(program, files or {})
         patterns = patterns_of(_globs(capture), _globs(capture_stats))
-        options = model, checked_seed(seed), tuple(entries), strict_dims, patterns
+        options = model, checked_seed(seed), tuple(entries), strict_dims, patterns, fast
         request = Request(source, content, numbers, *options)
         live, result = _result(request)
     except WgError as failure:
         error = CompileError(failure)
     else:
         _warn(result)
-        return _open(live, result, weights, Origin(result.files, device, None, MAX_BYTES, threads))
+        origin = Origin(result.files, device, None, MAX_BYTES, threads, fast=fast)
+        return _open(live, result, weights, origin)
     # Without the frames of the compiler, which say nothing about the program.
     raise error
 
@@ -292,6 +295,7 @@ def _compile(request: Request) -> Result:
         entries=request.entries,
         strict_dims=request.strict_dims,
         capture=request.capture,
+        fast=request.fast,
     )
     contents = compiled.runtime_files()
     raw = json.loads(contents[PLAN])

@@ -134,6 +134,12 @@ export interface GenerateOptions {
   topK?: number;
   /** Only as many of the likeliest as make up this part; as `temperature`, or the input `top_p`. */
   topP?: number;
+  /** Only those with at least this part of the largest probability; as `temperature`, or the input `min_p`. */
+  minP?: number;
+  /** Divides positive scores of ids that were read or written before, and multiplies negative ones; or the input `repetition_penalty`. */
+  repetitionPenalty?: number;
+  /** Ids that the model read before, which the penalty is for, too. */
+  context?: readonly number[];
   /** Of the choice among scores, or the input `seed`. */
   seed?: number;
   signal?: AbortSignal;
@@ -141,6 +147,48 @@ export interface GenerateOptions {
   entry?: keyof Inputs;
   /** Other inputs of the entry, the same in every call. */
   inputs?: Readonly<Record<string, unknown>>;
+}
+
+export interface ChatOptions {
+  /** The model's chat template: its form is known by its marks, it is not run. */
+  template: string;
+  system?: string;
+  /** Ends an answer before one of these, too. */
+  stop?: string | number | readonly (string | number)[];
+  /** Ids of an answer at most. Default 1024. */
+  steps?: number;
+  /** Default 0.8. */
+  temperature?: number;
+  /** Default 40. */
+  topK?: number;
+  /** Default 0.95. */
+  topP?: number;
+  /** Default 0.05. */
+  minP?: number;
+  repetitionPenalty?: number;
+  /** Each answer has random numbers of its own. */
+  seed?: number;
+}
+
+export interface Message {
+  readonly role: 'system' | 'user' | 'assistant';
+  readonly content: string;
+}
+
+/** A conversation, whose tokens stay in the model's cache: call `reset` after using the model for something else. */
+export interface Chat {
+  system: string;
+  messages: Message[];
+  /** How many of the oldest messages the model does not see any more, because the cache is bounded. */
+  readonly leftOut: number;
+  /** Whether the last answer ended because the cache was full, or the number of steps reached. */
+  readonly isCut: boolean;
+  /** Tokens that the cache holds. */
+  readonly context: number;
+  /** The answer, piece by piece. Leaving the loop, or aborting, ends it; what was written stays. */
+  ask(text: string, options?: { signal?: AbortSignal }): AsyncGenerator<string, void, void>;
+  /** Forgets all messages. */
+  reset(): void;
 }
 
 /** Text as ids, and ids as text. */
@@ -267,9 +315,12 @@ export interface Loaded {
   /**
    * What a language model writes after a prompt, piece by piece. The entry takes the id of a character and returns the next, or
    * the scores of all; it continues from the model's state. Characters, or tokens, come from the model's `vocab`.
-   * One at a time: else code `busy`.
+   * The prompt is a text or ids; an entry `prefill` that takes several ids reads it in chunks. At the end of the text: all ids
+   * that the model read, and whether all steps were made. One at a time: else code `busy`.
    */
-  generate(prompt: string, options?: GenerateOptions): AsyncGenerator<string, void, void>;
+  generate(prompt: string | readonly number[], options?: GenerateOptions): AsyncGenerator<string, { ids: number[]; isAtEnd: boolean }, void>;
+  /** A conversation with a language model whose cache the entry `forget` empties, as `wgcc import` makes them of GGUF files. */
+  chat(options: ChatOptions): Promise<Chat>;
   /** How text becomes ids, and ids text, by the model's `vocab`; without one, code `text`. A file of tokens is loaded by the first call. */
   tokens(): Promise<Tokenizer>;
   /**

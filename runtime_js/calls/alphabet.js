@@ -5,6 +5,7 @@ import { rangeOf } from '../core/arrays.js';
 import { fail } from '../core/errors.js';
 import { part } from '../core/parts.js';
 import { ownOf } from '../core/records.js';
+import { chunkOf } from './prefill.js';
 
 /** @import { Bundle } from '../core/loader.js' */
 /** @import { Plan } from '../core/plan.js' */
@@ -43,10 +44,19 @@ export async function tokensOf(bundle) {
 
 /** @param {Bundle} bundle */
 async function openTokens(bundle) {
-  const code = await part(
+  return (await codeOf(bundle)).openTokens(bundle.plan.model.vocab, bundle.tokenizer);
+}
+
+/** What bundles with tokens have for them. @param {Bundle} bundle @returns {Promise<any>} */
+function codeOf(bundle) {
+  return part(
     bundle.tokens?.() ?? Promise.reject(Error('wgcc/tokens.js, for the tokens of its `vocab`')),
   );
-  return code.openTokens(bundle.plan.model.vocab, bundle.tokenizer);
+}
+
+/** `model.chat(options)`. @param {Bundle} bundle @param {any} model @param {any} options */
+export async function openChat(bundle, model, options) {
+  return (await codeOf(bundle)).openChat(model, options, chunkOf(bundle.plan, 'decode').size);
 }
 
 /**

@@ -2,7 +2,7 @@
 // arrays, pictures, GPU buffers; and for what is made of calls: validation, training steps in two
 // halves, text and its ids.
 
-export { tokens, tokensOf } from './alphabet.js';
+export { openChat, tokens, tokensOf } from './alphabet.js';
 export { captured } from './captured.js';
 export { generate } from './generate.js';
 export { callWith } from './gpu_call.js';

@@ -7,6 +7,7 @@ import { elementCount, isFloat } from '../core/plan.js';
 import { filterRecord, ownOf } from '../core/records.js';
 import { alphabetOf, checkedText } from './alphabet.js';
 import { chooseId } from './choose.js';
+import { chunkOf, PREFILL } from './prefill.js';
 import { untilStop } from './stop.js';
 
 /** @import { Alphabet, AlphabetStream } from './alphabet.js' */
@@ -17,7 +18,8 @@ import { untilStop } from './stop.js';
  * @property {number} [steps] @property {number} [maxLength]
  * @property {string | number | (string | number)[]} [stop]
  * @property {number} [temperature] @property {number} [topK] @property {number} [topP]
- * @property {number} [seed] @property {AbortSignal} [signal]
+ * @property {number} [minP] @property {number} [repetitionPenalty]
+ * @property {number[]} [context] @property {number} [seed] @property {AbortSignal} [signal]
  * @property {string} [entry] @property {Record<string, any>} [inputs]
  */
 
@@ -29,6 +31,8 @@ const CHOICES = /** @type {const} */ ({
   temperature: 'temperature',
   topK: 'top_k',
   topP: 'top_p',
+  minP: 'min_p',
+  repetitionPenalty: 'repetition_penalty',
   seed: 'seed',
 });
 const OPTIONS = [
@@ -36,6 +40,7 @@ const OPTIONS = [
   'steps',
   'maxLength',
   'stop',
+  'context',
   'signal',
   'entry',
   'inputs',
@@ -44,16 +49,18 @@ const OPTIONS = [
 /** What writes now. @type {WeakMap<Session, GenerateOptions>} */
 const writing = new WeakMap();
 
+/** @typedef {{ids: number[], isAtEnd: boolean}} Read what the model has read; whether all steps were made */
+
 /**
- * @param {Session} session @param {string} prompt @param {GenerateOptions} [given]
- * @returns {AsyncGenerator<string, void, void>}
+ * @param {Session} session @param {string | number[]} prompt @param {GenerateOptions} [given]
+ * @returns {AsyncGenerator<string, Read, void>}
  */
 export async function* generate(session, prompt, given = {}) {
   await checkOptions(given);
   const options = { ...given };
   claim(session, options);
   try {
-    yield* written(session, prompt, options);
+    return yield* written(session, prompt, options);
   } finally {
     if (writing.get(session) === options) writing.delete(session);
   }
@@ -75,21 +82,27 @@ function claim(session, options) {
   writing.set(session, options);
 }
 
-/** @param {Session} session @param {string} prompt @param {GenerateOptions} options */
+/** @param {Session} session @param {string | number[]} prompt @param {GenerateOptions} options */
 async function* written(session, prompt, options) {
   const writer = new Writer(session, options);
   const alphabet = await alphabetOf(session.bundle, writer.entryName, writer.ports.taken);
-  // The tokens that end a text are left out, because this one goes on.
-  const ids = await alphabet.encode(checkedText(prompt, 'prompt'), { special: 'before' });
-  if (!ids.length)
-    fail(
-      'text',
-      'prompt',
-      prompt ? "holds nothing of the model's vocabulary" : 'needs at least one character',
-    );
+  const ids = await idsOf(prompt, alphabet);
   const { texts, ends } = await stopsOf(session.plan, alphabet, [options.stop ?? []].flat());
   const steps = options.steps ?? (options.maxLength ?? STEPS + ids.length) - ids.length;
   yield* untilStop(writer.letters(ids, steps, await alphabet.stream(ids), ends), texts);
+  return { ids: writer.read, isAtEnd: writer.isAtEnd };
+}
+
+/** @param {string | number[]} prompt @param {Alphabet} alphabet */
+async function idsOf(prompt, alphabet) {
+  const isText = !Array.isArray(prompt);
+  // The tokens that end a text are left out, because this one goes on.
+  const ids = isText
+    ? await alphabet.encode(checkedText(prompt, 'prompt'), { special: 'before' })
+    : prompt;
+  if (ids.length) return ids;
+  const least = `needs at least one ${isText ? 'character' : 'id'}`;
+  return fail('text', 'prompt', prompt.length ? "holds nothing of the model's vocabulary" : least);
 }
 
 /**
@@ -111,12 +124,16 @@ async function checkOptions(options) {
   const unknown = filterRecord(Object(options), (_, name) => !OPTIONS.includes(name));
   if (Object.keys(unknown).length) (await loadCheck()).refuseOptions('generate', unknown, OPTIONS);
   const { steps = 1, maxLength = 1, topK = 1, temperature = 1, topP = 1, seed = 0 } = options;
+  const { minP = 0, repetitionPenalty = 1 } = options;
   for (const [name, count] of Object.entries({ steps, maxLength, topK }))
     if (!(Number.isInteger(count) && count > 0))
       fail('range', name, `is a whole number above 0, not ${count}`);
   if (!(temperature >= 0 && temperature < Infinity))
     fail('range', 'temperature', `is a number from 0, not ${temperature}`);
   if (!(topP > 0 && topP <= 1)) fail('range', 'topP', `is above 0 and at most 1, not ${topP}`);
+  if (!(minP >= 0 && minP <= 1)) fail('range', 'minP', `is from 0 to 1, not ${minP}`);
+  if (!(repetitionPenalty > 0 && repetitionPenalty < Infinity))
+    fail('range', 'repetitionPenalty', `is a number above 0, not ${repetitionPenalty}`);
   if (seed >>> 0 !== seed)
     fail('range', 'seed', `is a whole number from 0 to 4294967295, not ${seed}`);
 }
@@ -133,6 +150,10 @@ class Writer {
     this.fixed = this.#fixedInputs(inputs);
     /** Whether this chooses among the scores, not the entry. */
     this.chooses = this.#needsScores();
+    /** Ids that were given to the model. */
+    this.read = [...(options.context ?? [])];
+    /** Whether all steps were made, and nothing ended the text before. */
+    this.isAtEnd = false;
   }
 
   /** Options that are inputs of the entry, and its other inputs. @param {Record<string, any>} inputs */
@@ -170,7 +191,7 @@ class Writer {
    */
   async *letters(ids, steps, stream, ends) {
     const { signal } = this.options;
-    for (const id of ids.slice(0, -1)) {
+    for (const id of ids.slice(await this.#readChunks(ids), -1)) {
       signal?.throwIfAborted();
       await this.#call(id);
     }
@@ -180,17 +201,37 @@ class Writer {
       id = this.#next(await this.#call(id), step);
       if (ends.has(id)) break;
       yield stream.push(id);
+      this.isAtEnd = step === steps - 1;
     }
     yield stream.end();
   }
 
+  /** How many ids whole chunks have; the last id is not among them. @param {number[]} ids */
+  async #readChunks(ids) {
+    const { input, size } = chunkOf(this.session.plan, this.entryName);
+    if (!size || Object.keys(this.fixed).length) return 0;
+    let end = 0;
+    for (; end + size < ids.length; end += size) {
+      this.options.signal?.throwIfAborted();
+      const part = ids.slice(end, end + size);
+      this.read.push(...part);
+      await this.#run(PREFILL, { [input]: Int32Array.from(part) });
+    }
+    return end;
+  }
+
   /** @param {number} id */
-  async #call(id) {
+  #call(id) {
+    this.read.push(id);
+    return this.#run(this.entryName, { ...this.fixed, [this.ports.taken]: [id] });
+  }
+
+  /** @param {string} entryName @param {Record<string, any>} inputs */
+  async #run(entryName, inputs) {
     const { machine } = this.session;
     machine.signal = this.options.signal;
     try {
-      const inputs = { ...this.fixed, [this.ports.taken]: [id] };
-      return await this.session.call(this.entryName, inputs);
+      return await this.session.call(entryName, inputs);
     } finally {
       machine.signal = undefined;
     }
@@ -201,7 +242,9 @@ class Writer {
     const { given, scores } = this.ports;
     if (!this.chooses) return outputs[given ?? ''][0];
     const { temperature = TEMPERATURE, topK = Infinity, topP = 1, seed = 0 } = this.options;
-    return chooseId(outputs[scores ?? ''], { temperature, topK, topP }, seed, step);
+    const { minP = 0, repetitionPenalty = 1 } = this.options;
+    const choice = { temperature, topK, topP, minP, repetitionPenalty };
+    return chooseId(outputs[scores ?? ''], choice, seed, step, this.read);
   }
 }
 

@@ -171,7 +171,8 @@ function exportNames({ entries }) {
     needed.push(name);
     if (guard) needed.push(`${name}/guard`);
     if (exchange && !exchange.why) needed.push(`${name}/gradients`, `${name}/update`);
-    for (const i of dispatches.keys()) allowed.add(`${name}/${i}`);
+    for (const i of dispatches.keys())
+      for (const part of ['', '/pack', '/finish']) allowed.add(`${name}/${i}${part}`);
     for (const i of guard?.dispatches.keys() ?? []) allowed.add(`${name}/guard/${i}`);
   }
   for (const name of needed) allowed.add(name);

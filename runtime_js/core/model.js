@@ -72,13 +72,18 @@ export function createModel(session) {
   for (const entryName of Object.keys(session.plan.entries))
     if (entryName !== 'then')
       model[entryName] ??= (/** @type {any[]} */ ...given) => model.call(entryName, ...given);
-  return Object.assign(model, callMethods(session));
+  return Object.assign(model, callMethods(session), { chat: chatOf(session, model) });
+}
+
+/** @param {Session} session @param {any} model */
+function chatOf({ bundle }, model) {
+  return async (/** @type {any} */ options) => (await loadCalls()).openChat(bundle, model, options);
 }
 
 /** @param {Session} session @param {any[]} given prompt and options */
 async function* generate(session, given) {
   const [prompt, options] = given;
-  yield* (await loadCalls()).generate(session, prompt, options);
+  return yield* (await loadCalls()).generate(session, prompt, options);
 }
 
 /** @param {Session} session @returns {Record<string, (...given: any[]) => Promise<any>>} */

@@ -7,6 +7,8 @@ import { sha256Hex } from '../core/seal.js';
 import { FILE } from './patterns.js';
 import { Tokenizer } from './tokenizer.js';
 
+export { openChat } from './chat.js';
+
 /** @import { TokenVocab } from '../core/plan.js' */
 
 const MOST_BYTES = 2 ** 27;

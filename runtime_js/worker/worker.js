@@ -47,7 +47,7 @@ export async function openInWorker(bundle, { worker: _, signal, ...options }) {
   const worker = startWorker(bundle);
   /** @type {RemoteModel} */
   const remote = new RemoteModel(
-    bundle.plan,
+    bundle,
     new Wire(worker, (_method, [info]) => remote.lose(info)),
     worker,
     tokens,
@@ -111,11 +111,12 @@ class RemoteModel {
   #lost = this.#newLost();
 
   /**
-   * @param {Plan} plan @param {Wire} wire @param {Worker} worker @param {() => Promise<any>} tokens
+   * @param {Bundle} bundle @param {Wire} wire @param {Worker} worker @param {() => Promise<any>} tokens
    * @param {LoadOptions} options
    */
-  constructor(plan, wire, worker, tokens, options) {
-    this.plan = plan;
+  constructor(bundle, wire, worker, tokens, options) {
+    this.bundle = bundle;
+    this.plan = bundle.plan;
     this.options = options;
     this.hasOtherValues = Boolean(options.weights);
     this.wire = wire;
@@ -177,6 +178,8 @@ class RemoteModel {
       fit: (/** @type {any} */ data, /** @type {any} */ options) => this.#fit(data, options),
       generate: (/** @type {any} */ prompt, /** @type {any} */ options) =>
         this.iterate('generate', prompt, options),
+      chat: async (/** @type {any} */ options) =>
+        (await loadCalls()).openChat(this.bundle, model, options),
       readData: async (/** @type {any} */ source, /** @type {any} */ options) =>
         (await loadData()).readData(source, plan, options, model.tokens, this.known),
       tokens: this.tokens,

@@ -47,6 +47,7 @@ class Origin:
     max_bytes: int
     threads: int | None
     checked: bool | None = None
+    fast: bool = False
 
     def copy(self, plan: Plan) -> Origin:
         """The same with its files in memory. A device object is of this process: it is left out."""

@@ -142,6 +142,8 @@ class Device:
     name: str
     # What kernels with subgroup operations start with; None: they cannot be used.
     subgroups: str | None = None
+    # Only the twin leaves products to BLAS.
+    is_fast: bool = False
 
     def profile_in(self, plan: Plan) -> str:
         """The profile that `wgcc tune` made for this adapter, else the default."""

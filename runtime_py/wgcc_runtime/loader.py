@@ -29,7 +29,7 @@ from wgcc_runtime.model import Model
 from wgcc_runtime.plan import MAX_PLAN_BYTES, Kernel, Plan, read_plan, unchecked_plan
 from wgcc_runtime.twin_form import check_twin_form
 from wgcc_runtime.values import OnBytes, StartValues
-from wgcc_runtime.wasm_machine import MOST_BYTES, WasmMachine, choose_threads
+from wgcc_runtime.wasm_machine import MOST_BYTES, WasmMachine, choose_threads, memory_bytes
 
 # What a bundle may allocate unless the caller allows more.
 MAX_BYTES = 8 << 30
@@ -47,6 +47,7 @@ def load(
     entries: Iterable[str] = (),
     on_bytes: OnBytes | None = None,
     checked: bool | None = None,
+    fast: bool = False,
 ) -> Model:
     """A bundle (folder or .zip), ready to train and predict.
 
@@ -63,11 +64,13 @@ def load(
     `checked`: True keeps all checks of kernels at run time. By default those of which the compiler
     proves here that they need none go without on a GPU with Vulkan; False: on a software adapter
     too.
+    `fast`: the twin leaves large products to numpy's BLAS, if the bundle was built with `--fast`.
+    Results are as close as those of a GPU, but not the same bits in each place. GPUs ignore it.
     """
     check_process()
     seed = checked_seed(seed)
     plan = load_plan(path)
-    origin = Origin(open_bundle(path), device, profile, max_bytes, threads, checked)
+    origin = Origin(open_bundle(path), device, profile, max_bytes, threads, checked, fast)
     values = StartValues(plan, origin.read, weights)
     machine = open_machine(plan, origin)
     model = Model(machine, values, seed, on_bytes, origin)
@@ -83,13 +86,15 @@ def load(
 def open_machine(plan: Plan, origin: Origin) -> Machine:
     """Opens the machine that runs the plan: what its origin names, or the best there is."""
     read, max_bytes = origin.read, origin.max_bytes
+    if origin.fast:
+        _check_fast(plan)
     chosen = choose(origin.device, plan, origin.profile)
     if plan.edited:
         rest = "; the twin, which runs here, does not have the edits" if chosen == WASM else ""
         text = f"edited by hand in this bundle: {', '.join(plan.edited)}{rest}"
         warnings.warn(text, WgccWarning, stacklevel=3)
     if chosen == WASM:
-        return _twin_machine(read, plan, max_bytes, origin.threads)
+        return _twin_machine(read, plan, max_bytes, origin.threads, origin.fast)
     return _gpu_machine(plan, origin, chosen)
 
 
@@ -126,17 +131,30 @@ def _checked_source(source: str, kernel: Kernel) -> str:
     return source
 
 
-def _twin_machine(read: Read, plan: Plan, max_bytes: int, threads: int | None) -> WasmMachine:
+def _check_fast(plan: Plan) -> None:
+    """Raises where there is nothing that `fast` could make faster."""
+    if plan.twin is None:
+        why = plan.no_twin or "build it again, without --no-twin"
+        text = f"fast=True makes the twin faster, and the bundle has none: {why}"
+        raise WgccError("name", text, "fast")
+    if plan.twin.products is None:
+        text = "the bundle was built without --fast, so the twin computes all products itself"
+        raise WgccError("name", f"{text}: build it again with wgcc build --fast", "fast")
+
+
+def _twin_machine(
+    read: Read, plan: Plan, max_bytes: int, threads: int | None, fast: bool = False
+) -> WasmMachine:
     assert plan.twin is not None
     code = read_twin(read, plan.twin)
     check_twin_form(code, plan)
     chosen = choose_threads(threads, plan, plan.twin)
-    total = plan.twin.memory_bytes(chosen.count)
+    total = memory_bytes(plan.twin, chosen.count, fast)
     _check_bytes(total, max_bytes, "")
     if total > MOST_BYTES:
         text = f"the twin needs {total:,} bytes with {chosen.count} threads; WebAssembly has 4 GiB"
         raise WgccError("memory", f'{text}: load(..., device="webgpu") has no such limit')
-    return WasmMachine(plan, code, chosen)
+    return WasmMachine(plan, code, chosen, fast)
 
 
 def _check_bytes(total: int, most: int, where: str) -> None:

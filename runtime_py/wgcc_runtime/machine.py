@@ -31,6 +31,9 @@ class Device(Protocol):
     @property
     def has_subgroups(self) -> bool: ...
 
+    @property
+    def is_fast(self) -> bool: ...
+
 
 class Encoder(Protocol):
     """Recorded work: nothing of it happens before it is submitted."""

@@ -82,6 +82,11 @@ class OpenedModel(StepsInHalves):
         return self._machine.profile == WASM
 
     @property
+    def is_fast(self) -> bool:
+        """Whether numpy's BLAS computes large products of the twin: `load(fast=True)`."""
+        return self._machine.device.is_fast
+
+    @property
     def profile_name(self) -> str:
         return self._machine.profile
 

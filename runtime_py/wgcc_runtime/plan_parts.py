@@ -166,7 +166,8 @@ class Twin:
     """The WebAssembly form of the entries: where each buffer starts in its linear memory.
 
     After `bytes` of buffers each thread has `scratch` bytes of its own. `memory_flag` is the byte
-    of the file that makes the memory one that threads share.
+    of the file that makes the memory one that threads share. `products`: by entry, what a host may
+    compute with a library of its own, if the bundle was built for that.
     """
 
     file: str
@@ -175,6 +176,7 @@ class Twin:
     buffers: Mapping[str, int]
     bytes: int
     scratch: int
+    products: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
 
     def memory_bytes(self, threads: int) -> int:
         """The linear memory that this many threads need, in whole pages."""

@@ -21,6 +21,8 @@ FORM_FILE = Path(__file__).with_name("twin.form.json")
 HEADER = b"\0asm\x01\0\0\0"
 # A number of 32 bits takes at most this many bytes.
 LONGEST_NUMBER = 5
+# What a host runs before and after a product that it computes itself.
+PARTS = ("pack", "finish")
 
 
 @lru_cache(maxsize=1)
@@ -166,6 +168,7 @@ def export_names(plan: Plan) -> tuple[list[str], set[str]]:
     for name, entry in plan.entries.items():
         needed += [name, *([f"{name}/guard"] if entry.guard else []), *_halves(name, entry)]
         allowed |= {f"{name}/{i}" for i in range(len(entry.dispatches))}
+        allowed |= {f"{name}/{i}/{part}" for i in range(len(entry.dispatches)) for part in PARTS}
         if entry.guard:
             allowed |= {f"{name}/guard/{i}" for i in range(len(entry.guard.dispatches))}
     return needed, allowed | set(needed)

@@ -383,3 +383,8 @@ def _check_twin(plan: Plan, twin: Twin) -> None:
     for (start, name), (after, _) in pairwise([*starts, (twin.bytes, "")]):
         if start + sizes[name] > after:
             _refuse(f"twin.buffers.{name}", f"ends at byte {start + sizes[name]}, beyond {after}")
+    for name, products in (twin.products or {}).items():
+        entry = plan.entries.get(name)
+        for product in products:
+            if entry is None or product["dispatch"] >= len(entry.dispatches):
+                _refuse(f"twin.products.{name}", "is of a dispatch that the plan does not have")

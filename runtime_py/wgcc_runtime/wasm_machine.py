@@ -24,6 +24,7 @@ from wgcc_runtime.plan_parts import PAGE, times_run
 from wgcc_runtime.quick_call import QuickCall
 from wgcc_runtime.wasm_direct import DirectInstance, Durations, open_directly
 from wgcc_runtime.wasm_engine import SHARED, to_wgcc_error, wasm_errors
+from wgcc_runtime.wasm_products import make_products, needed_bytes
 from wgcc_runtime.wasm_team import Team
 
 # The bytes that a twin can address.
@@ -34,12 +35,14 @@ METHOD = "one call per kernel"
 @dataclass(frozen=True, slots=True)
 class WasmDevice:
     threads: int
+    is_fast: bool = False
     kind: str = "wasm"
     has_subgroups: bool = False
 
     @property
     def name(self) -> str:
-        return f"WebAssembly ({self.threads} thread{'s' if self.threads > 1 else ''})"
+        blas = " and BLAS" if self.is_fast else ""
+        return f"WebAssembly ({self.threads} thread{'s' if self.threads > 1 else ''}{blas})"
 
 
 class WasmMachine:
@@ -48,18 +51,21 @@ class WasmMachine:
     profile = "wasm"
     errors = staticmethod(wasm_errors)
 
-    def __init__(self, plan: Plan, code: bytes, threads: Threads) -> None:
+    def __init__(self, plan: Plan, code: bytes, threads: Threads, fast: bool = False) -> None:
         assert plan.twin is not None
         self.plan = plan
-        self.device = WasmDevice(threads.count)
+        self.device = WasmDevice(threads.count, fast)
         self._code, self._threads = code, threads
         started = time.perf_counter()
-        size = plan.twin.memory_bytes(threads.count)
+        size = memory_bytes(plan.twin, threads.count, fast)
         with wasm_errors(f"{size:,} bytes of linear memory"):
             module = _share_memory(code, plan.twin, threads.count)
             self._team = Team(module, size // PAGE, threads.count)
         self.compile_ms = 1000 * (time.perf_counter() - started)
         self.buffers = _buffers(plan, plan.twin, self._team.data)
+        self._products = (
+            make_products(plan, self._team.data, threads.count, self._call) if fast else None
+        )
         self._failure: WgccError | None = None
         self._is_open = True
         self._durations = Durations()
@@ -158,7 +164,7 @@ class WasmMachine:
         return METHOD, times
 
     def on_new_device(self) -> WasmMachine:
-        return WasmMachine(self.plan, self._code, self._threads)
+        return WasmMachine(self.plan, self._code, self._threads, self.device.is_fast)
 
     def check_open(self) -> None:
         if not self._is_open:
@@ -185,6 +191,7 @@ class WasmMachine:
     def close(self) -> None:
         self._is_open = False
         self.buffers, self._direct, self._may_be_direct = [], None, False
+        self._products = None
         self._team.close()
 
     def _perform(self, job: Callable[[], None]) -> None:
@@ -197,6 +204,8 @@ class WasmMachine:
         if has_insisted() or self._is_broken:
             text = f"Ctrl-C was pressed so often that `{export}` was not run any more"
             raise WgccError("interrupted", text)
+        if self._products and self._products.run(entry, export):
+            return
         with wasm_errors(f"running `{export}`"):
             if self._direct and self._durations.is_short(entry):
                 self._direct.call(export)
@@ -277,6 +286,12 @@ def _share_memory(code: bytes, twin: Twin, threads: int) -> bytes:
     if threads == 1:
         return code
     return code[: twin.memory_flag] + bytes([SHARED]) + code[twin.memory_flag + 1 :]
+
+
+def memory_bytes(twin: Twin, threads: int, fast: bool) -> int:
+    """The linear memory in whole pages. Packed operands take the place of the scratch areas."""
+    needed = needed_bytes(twin) if fast else 0
+    return max(twin.memory_bytes(threads), -(-needed // PAGE) * PAGE)
 
 
 def _buffers(plan: Plan, twin: Twin, data: Array) -> list[Array]:

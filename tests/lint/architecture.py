@@ -70,6 +70,7 @@ WASM_ROWS = (
     ("kernels",),
     ("panels",),
     ("write_kernel",),
+    ("blas_products",),
     ("twin",),
 )
 INSIDE = {

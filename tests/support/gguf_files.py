@@ -20,11 +20,13 @@ def write_gguf(
     types: dict[str, str] | None = None,
     seed: int = 0,
     tied: bool = True,
+    template: str = "{% for message in messages %}{{ message.content }}{% endfor %}",
     **sizes: int,
 ) -> Path:
     """`types`: the block type of each role; `default` for the others."""
     writer = GGUFWriter(path, architecture)
     made = _Made(writer, np.random.default_rng(seed), types or {}, {**SIZES, **sizes})
+    writer.add_chat_template(template)
     made.metadata(architecture)
     made.tensors(architecture, tied)
     writer.write_header_to_file()
@@ -69,9 +71,6 @@ class _Made:
         self.writer.add_token_list([*tokens, "<|end|>"])
         self.writer.add_token_types([*[1] * len(tokens), 3])
         self.writer.add_token_merges([f"{a} {b}" for a, b in pairs])
-        self.writer.add_chat_template(
-            "{% for message in messages %}{{ message.content }}{% endfor %}"
-        )
 
     def tensors(self, architecture: str, tied: bool) -> None:
         sizes = self.sizes

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wgcc.backends.wasm.twin import Twin
 from wgcc.bundle.entry_records import (
@@ -36,6 +36,9 @@ from wgcc.schedule.kernels.copies import COPIES
 from wgcc.schedule.kernels.guard import FLAG
 from wgcc.tokens.token_file import TokenFile
 from wgcc_runtime.strict_json import KEY, plan_digest
+
+if TYPE_CHECKING:
+    from wgcc.backends.wasm.panels.blas import BlasProduct
 
 FORMAT, VERSION = "wgcc-bundle", 1
 TWIN = "twin.wasm"
@@ -361,4 +364,25 @@ def _twin(twin: Twin) -> Plan:
         "buffers": dict(twin.buffers),
         "bytes": twin.bytes,
         "scratch": twin.scratch,
+        **({} if twin.products is None else {"products": _products(twin.products)}),
     }
+
+
+def _products(products: Mapping[str, Mapping[int, BlasProduct]]) -> Plan:
+    return {name: _product_records(own) for name, own in products.items() if own}
+
+
+def _product_records(products: Mapping[int, BlasProduct]) -> list[Plan]:
+    return [
+        {
+            "dispatch": number,
+            "batch": product.task.batch,
+            "rows": product.task.rows,
+            "cols": product.task.cols,
+            "inner": product.task.inner,
+            **{name: [x.at, *x.strides] for name, x in product.matrices.items()},
+            "packs": bool(product.packs),
+            "finishes": bool(product.finishes),
+        }
+        for number, product in products.items()
+    ]

@@ -39,6 +39,16 @@ HIGHEST = {dtype: high if high < 256 else 3 for dtype, (_, high) in INTEGER_RANG
 def make_selftest(
     program: Program, plan: dict[str, Any], values: Mapping[str, Array]
 ) -> dict[str, Any]:
+    from wgcc_runtime.blas_threads import blas_threads
+
+    # Its products are small: other threads of BLAS would mostly wait, at full speed.
+    with blas_threads(1):
+        return _make_selftest(program, plan, values)
+
+
+def _make_selftest(
+    program: Program, plan: dict[str, Any], values: Mapping[str, Array]
+) -> dict[str, Any]:
     entries: dict[str, Any] = {}
     missing = _missing(program, values)
     for name, graph in program.entries.items():

@@ -28,8 +28,8 @@ from wgcc.errors import WgError
 
 # In the order in which people need them; others follow by name.
 _ORDER = (
-    "new", "check", "fmt", "build", "serve", "show", "train", "run", "verify", "accept", "bench",
-    "trace", "tune", "import", "export", "doctor", "lsp",
+    "new", "check", "fmt", "build", "serve", "show", "train", "run", "chat", "verify", "accept",
+    "bench", "trace", "tune", "import", "export", "doctor", "lsp",
 )  # fmt: skip
 
 

@@ -144,6 +144,11 @@ device_option: Option = click.option(
     metavar="NAME",
     help="wasm, webgpu, or part of an adapter's name (see `wgcc doctor`).",
 )
+fast_option: Option = click.option(
+    "--fast",
+    is_flag=True,
+    help="Without a GPU: leave large products to numpy's BLAS, if the bundle was built --fast.",
+)
 all_errors_option: Option = click.option(
     "--all-errors", is_flag=True, help="Print every problem, not only the first twenty."
 )

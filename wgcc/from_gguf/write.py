@@ -21,7 +21,7 @@ class TokenCounts:
     """Tokens of a sequence, of the cache, and of a chunk of the prompt."""
 
     sequence: int = 64
-    cache: int = 256
+    cache: int = 1024
     chunk: int = 16
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from wgcc.backends.wasm.encoding.decode import wat
 from wgcc.backends.wasm.encoding.instructions import I32
@@ -14,6 +15,9 @@ from wgcc.ir.places import ceil_div
 from wgcc.schedule.kernel import WORD, Dispatch, DispatchWork, Place, Rounds, Schedule
 from wgcc.schedule.kernels.copies import COPIES, master
 
+if TYPE_CHECKING:
+    from wgcc.backends.wasm.panels.blas import BlasProduct, PlacedWork
+
 # Buffers start on boundaries of this many bytes, after the words that belong to the module.
 ALIGNED = 64
 RESERVED = 1024
@@ -21,6 +25,8 @@ MOST_PAGES = 65_536
 _THREADS = (("thread", I32), ("threads", I32))
 # Exports of the halves of an entry that trains: `train/gradients`, `train/update`.
 GRADIENTS, UPDATE = "gradients", "update"
+# Exports of a product that a host computes: `train/7/pack`, `train/7/finish`.
+PACK, FINISH = "pack", "finish"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +34,8 @@ class Twin:
     """`buffers`: the byte of linear memory where each buffer of the schedule starts.
 
     They end at `bytes`; from there each thread has `scratch` bytes. `memory_flag` is the place in
-    `code` of the byte that says whether threads share the memory.
+    `code` of the byte that says whether threads share the memory. `products`: by entry and number
+    of its dispatch, those that a host with a BLAS library may compute, if it was built for that.
     """
 
     code: bytes
@@ -36,23 +43,28 @@ class Twin:
     buffers: Mapping[str, int]
     bytes: int
     scratch: int
+    products: Mapping[str, Mapping[int, BlasProduct]] | None = None
 
 
-def write_twin(schedule: Schedule) -> Twin | None:
-    """None where a model needs more memory than WebAssembly has."""
+def write_twin(schedule: Schedule, fast: bool = False) -> Twin | None:
+    """None where a model needs more memory than WebAssembly has.
+
+    `fast`: with what a host with a BLAS library needs.
+    """
     memory, scratch = lay_out(schedule), _scratch(schedule)
     pages = ceil_div(memory.bytes + scratch, PAGE)
     if pages > MOST_PAGES:
         return None
     module = Module((pages, MOST_PAGES))
-    writer = _Writer(module, memory, scratch)
+    writer = _Writer(module, memory, scratch, fast)
     for name, entry in schedule.entries.items():
         halves = entry.exchange.dispatch if entry.exchange and not entry.exchange.why else None
         writer.entry(name, entry.dispatches, entry.repeats, halves)
         if entry.guard:
             writer.entry(f"{name}/guard", entry.guard)
     code = module.encode()
-    return Twin(code, module.memory_flag_offset, memory.buffers, memory.bytes, scratch)
+    flag, products = module.memory_flag_offset, writer.products
+    return Twin(code, flag, memory.buffers, memory.bytes, scratch, products)
 
 
 def why_too_large(schedule: Schedule) -> str:
@@ -117,11 +129,12 @@ def lay_out(schedule: Schedule) -> Memory:
 class _Writer:
     """Writes each kernel once, and a function for each dispatch and each entry."""
 
-    def __init__(self, module: Module, memory: Memory, scratch: int) -> None:
+    def __init__(self, module: Module, memory: Memory, scratch: int, fast: bool) -> None:
         self._module, self._memory, self._scratch = module, memory, scratch
         self._library = Library(module)
         self._barrier = module.add(write_barrier())
         self._kernels: dict[DispatchWork, int] = {}
+        self.products: dict[str, dict[int, BlasProduct]] | None = {} if fast else None
 
     def entry(
         self,
@@ -132,6 +145,8 @@ class _Writer:
     ) -> None:
         """Adds an entry; with `cut`, dispatches before that one and the rest are functions, too."""
         parts = [self._dispatch(f"{name}/{i}", d) for i, d in enumerate(dispatches)]
+        if self.products is not None:
+            self.products[name] = dict(self._blas_products(name, dispatches))
         whole = Function(name, _THREADS)
         if cut is None:
             self._run(whole, parts, range(len(parts)), repeats)
@@ -165,23 +180,44 @@ class _Writer:
             f.get(1).call(self._barrier)
 
     def _dispatch(self, name: str, dispatch: Dispatch) -> int:
-        kernel = self._kernel(dispatch)
+        starts = [self._memory.start(place) for place in dispatch.regions]
+        return self._steps(name, [(dispatch.work, tuple(starts))], dispatch.label)
+
+    def _steps(self, name: str, steps: Sequence[PlacedWork], label: str) -> int:
+        """Exports a function of all these kernels, one after the other."""
+        kernels = [self._kernel(work, label) for work, _ in steps]
         f = Function(name, _THREADS)
-        for place in dispatch.regions:
-            f.i32(self._memory.start(place))
-        f.get(0).get(1)
-        f.get(0).i32(self._scratch).emit("i32.mul").i32(self._memory.bytes).emit("i32.add")
-        f.call(kernel)
+        for (_, starts), kernel in zip(steps, kernels, strict=True):
+            for start in starts:
+                f.i32(start)
+            f.get(0).get(1)
+            f.get(0).i32(self._scratch).emit("i32.mul").i32(self._memory.bytes).emit("i32.add")
+            f.call(kernel)
         return self._module.add(f, export=name)
 
-    def _kernel(self, dispatch: Dispatch) -> int:
+    def _kernel(self, work: DispatchWork, label: str) -> int:
         # How buffers are bound is of no concern here.
-        bindings = tuple(replace(b, aliased=False) for b in dispatch.work.bindings)
-        work = replace(dispatch.work, bindings=bindings)
+        work = replace(work, bindings=tuple(replace(b, aliased=False) for b in work.bindings))
         if work not in self._kernels:
-            function = write_kernel(work, dispatch.label, self._library)
+            function = write_kernel(work, label, self._library)
             self._kernels[work] = self._module.add(function)
         return self._kernels[work]
+
+    def _blas_products(
+        self, entry: str, dispatches: Sequence[Dispatch]
+    ) -> Iterator[tuple[int, BlasProduct]]:
+        """The products for a host with a BLAS library; exports what it needs beside that."""
+        from wgcc.backends.wasm.blas_products import blas_product_of
+
+        for number, dispatch in enumerate(dispatches):
+            starts = [self._memory.start(place) for place in dispatch.regions]
+            product = blas_product_of(dispatch.work, starts, self._memory.bytes, self._library)
+            if product is None:
+                continue
+            for name, steps in ((PACK, product.packs), (FINISH, product.finishes)):
+                if steps:
+                    self._steps(f"{entry}/{number}/{name}", steps, dispatch.label)
+            yield number, product
 
 
 def _align(number: int) -> int:

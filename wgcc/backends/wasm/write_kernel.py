@@ -7,14 +7,14 @@ is tried: what takes fewest instructions is kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
 from wgcc.backends.wasm.encoding.decode import hoist_constants
 from wgcc.backends.wasm.encoding.instructions import I32
 from wgcc.backends.wasm.encoding.module import Function
-from wgcc.backends.wasm.kernels.body import Body, share
+from wgcc.backends.wasm.kernels.body import Body, BodyParts, share
 from wgcc.backends.wasm.kernels.loops import WithEnv, rows_of
 from wgcc.backends.wasm.kernels.scopes import (
     LANES,
@@ -27,30 +27,23 @@ from wgcc.backends.wasm.kernels.scopes import (
     span_of,
 )
 from wgcc.backends.wasm.panels.attention import Layout, layout_of, write_attention
-from wgcc.backends.wasm.panels.by_threads import by_threads
+from wgcc.backends.wasm.panels.by_threads import PLAIN, Program, program_of
 from wgcc.backends.wasm.panels.micro_kernel import Tiling, tiling_of
 from wgcc.backends.wasm.panels.panels import write_product
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.ir.dtypes import F16
 from wgcc.ir.index import Index, constant
-from wgcc.kernel.rewrite.transform import fill, substitute_body
+from wgcc.kernel.rewrite.transform import fill
 from wgcc.kernel.tree import (
     Assign,
-    Binary,
     Call,
-    Expr,
-    FunctionDef,
     If,
-    Literal,
     Loop,
     Module,
-    Name,
-    Statement,
-    Unary,
     expressions_of,
     parts_of,
 )
-from wgcc.schedule.kernel import AttentionTask, DispatchWork, ProductTask, ThreadTask
+from wgcc.schedule.kernel import AttentionTask, DispatchWork, ProductTask
 
 # Each thread gets this many iterations at least, and whole vectors of them.
 GRAIN = 16
@@ -60,6 +53,8 @@ WIDE_BLOCK = 32
 # for a page. The sums are then in memory.
 BYTE_BLOCK = 256
 LONG_BYTE_ROW = 2048
+# So many rows are then added to each sum at a time.
+BYTE_STEPS = 4
 # With fewer rows than this, columns are shared out.
 MIN_ROWS = 8
 # Loops with more statements are not run for several vectors at a time: registers are few.
@@ -83,17 +78,6 @@ class Walk:
 ONE_BY_ONE = Walk()
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
-    """The work of a kernel: `body` runs for each `variable` below `count`, in any order."""
-
-    variable: str
-    count: int
-    body: tuple[Statement, ...]
-    functions: Mapping[str, FunctionDef]
-    constants: Mapping[str, Held]
-
-
 def write_kernel(work: DispatchWork, name: str, library: Library) -> Function:
     """A function of the addresses of its bindings, (thread, threads) and the thread's scratch."""
     function = _fastest(work, name, library)
@@ -103,7 +87,7 @@ def write_kernel(work: DispatchWork, name: str, library: Library) -> Function:
 
 def _fastest(work: DispatchWork, name: str, library: Library) -> Function:
     program = program_of(work)
-    library.add(fill(Module(work.helpers), _PLAIN).functions)
+    library.add(fill(Module(work.helpers), PLAIN).functions)
     over_panels = _over_panels(work, name, program, library)
     if over_panels is not None:
         return over_panels
@@ -149,7 +133,7 @@ def _attempt(
 
     The cost is infinite if it cannot be written or exceeds `most`.
     """
-    env = _bindings(work, program)
+    env = bindings_of(work, program)
     body = _new_body(work, name, program, library, env)
     threads = _Threads(body, len(work.bindings))
     body.row = walk.columns
@@ -168,7 +152,7 @@ def _over_panels(
     work: DispatchWork, name: str, program: Program, library: Library
 ) -> Function | None:
     """A product or attention over packed panels, if that pays and all of it can be vectors."""
-    env, first = _bindings(work, program), len(work.bindings)
+    env, first = bindings_of(work, program), len(work.bindings)
 
     def new_body() -> Body:
         return _new_body(work, name, program, library, env)
@@ -201,7 +185,7 @@ def scratch_words(work: DispatchWork) -> int:
     return max(panels.words if panels else 0, scores)
 
 
-def _bindings(work: DispatchWork, program: Program) -> Env:
+def bindings_of(work: DispatchWork, program: Program) -> Env:
     """The names that all functions of a kernel see: constants, bindings and scratch memory."""
     env: Env = {**program.constants}
     env["scratch"] = Storage(len(work.bindings) + 2, "f32", written=True)
@@ -211,9 +195,16 @@ def _bindings(work: DispatchWork, program: Program) -> Env:
 
 
 def _new_body(work: DispatchWork, name: str, program: Program, library: Library, env: Env) -> Body:
+    return Body(*body_parts(work, name, program, library, env))
+
+
+def body_parts(
+    work: DispatchWork, name: str, program: Program, library: Library, env: Env
+) -> BodyParts:
+    """The arguments of `Body`."""
     params = [(binding.name, I32) for binding in work.bindings]
     params += [("thread", I32), ("threads", I32), ("scratch", I32)]
-    return Body(Function(name, params), library, program.functions, env)
+    return Function(name, params), library, program.functions, env
 
 
 _KINDS = {
@@ -302,7 +293,7 @@ class _Threads:
             envs = [dict(inner) for _ in range(0, size, LANES)]
             for i, own in enumerate(envs):
                 body.bind(own, name, first + i * LANES)
-            body.run_together(program.body, envs)
+            body.run_together(program.body, envs, BYTE_STEPS if size == BYTE_BLOCK else 1)
 
         blocks = Span(span.start // size, span.stop // size, guess=program.count // size)
         body.count("block", blocks, block, env)
@@ -356,39 +347,3 @@ def _loads_bytes(loop: Loop) -> bool:
         for part in parts_of(whole)
     )
     return any(isinstance(part, Call) and part.name == "extractBits" for part in parts)
-
-
-# WebAssembly's own min and max keep NaN; one element is computed where a GPU takes four.
-_PLAIN = {"wg_max": "max", "wg_min": "min", "Values": "f32"}
-
-
-def program_of(work: DispatchWork) -> Program:
-    work = by_threads(work)
-    assert isinstance(work.task, ThreadTask)
-    constants = {name: Held("u32", index=constant(n)) for name, n in work.constants}
-    own = fill(work.functions, _PLAIN)
-    for name, value in own.constants.items():
-        constants[name] = _number(value, constants)
-    body = substitute_body(work.task.body, _PLAIN)
-    return Program(work.task.index, work.task.count, body, own.functions, constants)
-
-
-def _number(expr: Expr, known: Mapping[str, Held]) -> Held:
-    sign = 1
-    if isinstance(expr, Unary) and expr.op == "-":
-        expr, sign = expr.operand, -1
-    if isinstance(expr, Literal) and expr.kind == "f32":
-        return Held("f32", number=sign * expr.value)
-    return Held("u32", index=constant(_whole(expr, known)))
-
-
-def _whole(expr: Expr, known: Mapping[str, Held]) -> int:
-    """A whole number that is known when the kernel is written."""
-    if isinstance(expr, Literal):
-        return int(expr.value)
-    if isinstance(expr, Name):
-        index = known[expr.name].index
-        assert index is not None
-        return index.offset
-    assert isinstance(expr, Binary) and expr.op == "*"
-    return _whole(expr.left, known) * _whole(expr.right, known)

@@ -18,9 +18,10 @@ import click
 from wgcc.cli import shell_completion
 from wgcc.cli.data import DataOptions, say_reading, unknown_option
 from wgcc.cli.failures import failures
-from wgcc.cli.options import SEED, captured_option, device_option, json_option
+from wgcc.cli.options import SEED, captured_option, device_option, fast_option, json_option
 from wgcc.cli.printing import plural, say, show, show_json, table
 from wgcc.cli.progress import Loading
+from wgcc.cli.sampling import sampling_options
 from wgcc.lazy_numpy import Array, np
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ CHARACTERS = 200
     metavar="TEXT",
     help="With --prompt: end before this text or special token; may be repeated.",
 )
+@sampling_options
 @click.option(
     "--weights",
     type=click.Path(exists=True, path_type=Path),
@@ -61,6 +63,7 @@ CHARACTERS = 200
 @click.option("--seed", type=SEED, help="Seed of initial values and random draws.")
 @captured_option
 @device_option
+@fast_option
 @json_option
 def command(
     bundle: Path,
@@ -73,10 +76,12 @@ def command(
     prompt: str | None,
     count: int | None,
     stops: tuple[str, ...],
+    sampling: dict[str, Any],
     weights: Path | None,
     seed: int | None,
     captured: Path | None,
     device: str | None,
+    fast: bool,
     as_json: bool,
 ) -> None:
     """Run ENTRY of BUNDLE and show or save its outputs.
@@ -93,16 +98,16 @@ def command(
     """
     import wgcc_runtime
 
-    _check_prompt(prompt, count, stops, outputs)
+    _check_prompt(prompt, count, stops, sampling, outputs)
     reading = DataOptions(columns=columns, decimal=decimal, unknown=unknown)
     with failures():
         model = wgcc_runtime.load(
-            bundle, device=device, weights=weights, seed=seed, on_bytes=Loading()
+            bundle, device=device, weights=weights, seed=seed, on_bytes=Loading(), fast=fast
         )
         given = read_inputs(inputs, model, model.entry(entry), reading)
         if prompt is not None:
             prompt = _known_letters(model, prompt) if unknown == "drop" else prompt
-            options = {"steps": count or CHARACTERS, "stop": stops, "inputs": given}
+            options = {"steps": count or CHARACTERS, "stop": stops, "inputs": given} | sampling
             return _stream(model, entry, prompt, options, as_json)
         results = model.map(entry, **given)
         if captured:
@@ -127,9 +132,14 @@ def _show_json(outputs: Outputs) -> None:
 
 
 def _check_prompt(
-    prompt: str | None, count: int | None, stops: tuple[str, ...], outputs: tuple[str, ...]
+    prompt: str | None,
+    count: int | None,
+    stops: tuple[str, ...],
+    sampling: dict[str, Any],
+    outputs: tuple[str, ...],
 ) -> None:
-    for name, is_given in (("-n", count is not None), ("--stop", bool(stops))):
+    chosen = [(f"--{name.replace('_', '-')}", True) for name in sampling]
+    for name, is_given in (("-n", count is not None), ("--stop", bool(stops)), *chosen):
         if prompt is None and is_given:
             raise click.UsageError(f"{name} needs --prompt")
     if "" in stops:

@@ -295,7 +295,7 @@ METHODS = frozenset((
     "preparation", "profile", "profile_name", "progress", "readData", "recall", "recover", "reset",
     "reset_to_bundle", "restore", "runner", "save", "snapshot", "state", "steps_done", "store",
     "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "tune",
-    "tokens", "valueOf",
+    "tokens", "valueOf", "is_fast",
     "apply", "captured", "generate", "gradients", "has_learned", "undo",
     "is_closed", "live_settings", "parameters", "set_values", "summary", "values_now",
 ))  # fmt: skip

@@ -6,7 +6,7 @@ Bindings are addresses in memory. What lanes would have to do at different times
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 from wgcc.backends.wasm.encoding.instructions import I32
@@ -23,6 +23,7 @@ from wgcc.backends.wasm.kernels.scopes import (
     Unvectorisable,
     type_code,
 )
+from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.ir.index import Index, constant, variable
 from wgcc.ir.places import ceil_div
 from wgcc.kernel.parse import parse_expression
@@ -32,6 +33,7 @@ from wgcc.kernel.tree import (
     Call,
     Element,
     Expr,
+    FunctionDef,
     If,
     Let,
     Literal,
@@ -45,6 +47,8 @@ from wgcc.kernel.tree import (
 
 UNNAMED = ("f32", "i32", "u32", "bool", "x")
 Emit = Callable[[], None]
+# What a body is made of.
+BodyParts = tuple[Function, Library, Mapping[str, FunctionDef], Env]
 
 
 class Body(Loops):
@@ -66,16 +70,21 @@ class Body(Loops):
                     self.loop(statement, env)
         return None
 
-    def run_together(self, statements: Sequence[Statement], envs: Sequence[Env]) -> None:
-        """Writes the statements for several environments, which share each loop."""
+    def run_together(
+        self, statements: Sequence[Statement], envs: Sequence[Env], steps: int = 1
+    ) -> None:
+        """Writes the statements for several environments, which share each loop.
+
+        `steps`: so many iterations of a loop are written out for each, if there are as many.
+        """
         for statement in statements:
             if isinstance(statement, Loop):
-                self._loop_together(statement, envs)
+                self._loop_together(statement, envs, steps)
             else:
                 for env in envs:
                     self.run((statement,), env)
 
-    def _loop_together(self, statement: Loop, envs: Sequence[Env]) -> None:
+    def _loop_together(self, statement: Loop, envs: Sequence[Env], steps: int) -> None:
         """One loop for several environments, in all of which it has the same iterations."""
         head = counting_head(statement)
         if head is None:
@@ -91,11 +100,21 @@ class Body(Loops):
         def block(inner: Env) -> None:
             self.unswitch(bodies, inner)
 
-        def bodies(inner: Env) -> None:
-            for env in envs:
-                self.run(statement.body, {**env, name: inner[name]})
+        span = Span(start, stop, by.offset)
+        if span.is_open or by.offset != 1 or span.trips % steps:
+            steps = 1
 
-        self.count(name, Span(start, stop, by.offset), block, {})
+        def bodies(inner: Env) -> None:
+            for number, env in enumerate(envs):
+                # Vectors of bytes that follow each other are loaded in pairs.
+                self.pair = number % 2 if len(envs) % 2 == 0 else None
+                for step in range(steps):
+                    own = dict(env)
+                    self.bind(own, name, self.index_of(inner, name) + step)
+                    self.run(statement.body, own)
+            self.pair = None
+
+        self.count(name, Span(start, stop, by.offset * steps), block, {})
 
     def _let(self, statement: Let, env: Env) -> None:
         if not statement.mutable:

@@ -21,7 +21,7 @@ from wgcc.backends.wasm.kernels.scopes import (
     Unvectorisable,
     type_code,
 )
-from wgcc.ir.index import Index, constant
+from wgcc.ir.index import Index, Variable, constant
 from wgcc.kernel.tree import (
     Assign,
     Binary,
@@ -53,6 +53,8 @@ class MemoryAccess(Expressions):
     # The scope of the loop that runs along lanes, and whether lanes never store at one place.
     _lane_depth: int | None = None
     _independent = False
+    # Of two vectors that follow each other in memory, the number of the one that is being loaded.
+    pair: int | None = None
 
     def load(self, storage: Storage, index: Index) -> Held:
         choice = self._neighbours(index)
@@ -73,6 +75,8 @@ class MemoryAccess(Expressions):
             if lanes == 1:
                 offset = self.positions.address(storage.local, index, unit=storage.unit)
                 self.f.emit(_LOADS[storage.kind, storage.unit], offset=offset)
+            elif stride == 1 and self._is_in_pair(storage, index):
+                self._load_of_pair(storage, index, here)
             elif stride == 1:
                 self._load_vector(storage, index)
             else:
@@ -168,6 +172,25 @@ class MemoryAccess(Expressions):
         sign = "s" if storage.kind == "i32" else "u"
         self.f.emit("v128.load32_zero", offset=offset)
         self.f.emit(f"i16x8.extend_low_i8x16_{sign}").emit(f"i32x4.extend_low_i16x8_{sign}")
+
+    def _is_in_pair(self, storage: Storage, index: Index) -> bool:
+        """Whether it is one of two vectors of bytes side by side."""
+        is_sum = all(isinstance(atom, Variable) for atom, _ in index.terms)
+        return self.pair is not None and is_sum and storage.unit != WORD and not storage.written
+
+    def _load_of_pair(self, storage: Storage, index: Index, depth: int) -> None:
+        """One load of eight bytes, for two vectors."""
+        assert self.pair is not None
+        first, sign = index - self.pair * LANES, "s" if storage.kind == "i32" else "u"
+
+        def emit() -> int:
+            local = self.f.local("bytes", V128)
+            offset = self.positions.address(storage.local, first, unit=storage.unit)
+            self.f.emit(f"v128.load8x8_{sign}", offset=offset).set(local)
+            return local
+
+        self.f.get(self.scopes.once(("pair", storage, first), depth, emit))
+        self.f.emit(f"i32x4.extend_{('low', 'high')[self.pair]}_i16x8_{sign}")
 
     def _gather(self, storage: Storage, index: Index, stride: int | None) -> None:
         near = stride is not None and stride > 0

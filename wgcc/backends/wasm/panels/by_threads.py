@@ -12,10 +12,21 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from wgcc.backends.wasm.kernels.scopes import Held
+from wgcc.ir.index import constant
 from wgcc.kernel.build import expression, statements
 from wgcc.kernel.parse import parse_module
-from wgcc.kernel.rewrite.transform import Body, Filling, fill
-from wgcc.kernel.tree import Module
+from wgcc.kernel.rewrite.transform import Body, Filling, fill, substitute_body
+from wgcc.kernel.tree import (
+    Binary,
+    Expr,
+    FunctionDef,
+    Literal,
+    Module,
+    Name,
+    Statement,
+    Unary,
+)
 from wgcc.schedule.kernel import AttentionTask, DispatchWork, ProductTask, ThreadTask
 
 _PAGES = Path(__file__).parent / "pages"
@@ -180,3 +191,50 @@ def _holes(attention: AttentionTask) -> Mapping[str, Filling]:
         "KEEP": statements(_KEEP if "kept" in options else ""),
         "STATS": statements(_MAKE_STATS if "makes_stats" in options else _LOAD_STATS),
     }
+
+
+# WebAssembly's own min and max keep NaN; one element is computed where a GPU takes four.
+PLAIN = {"wg_max": "max", "wg_min": "min", "Values": "f32"}
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The work of a kernel: `body` runs for each `variable` below `count`, in any order."""
+
+    variable: str
+    count: int
+    body: tuple[Statement, ...]
+    functions: Mapping[str, FunctionDef]
+    constants: Mapping[str, Held]
+
+
+def program_of(work: DispatchWork) -> Program:
+    work = by_threads(work)
+    assert isinstance(work.task, ThreadTask)
+    constants = {name: Held("u32", index=constant(n)) for name, n in work.constants}
+    own = fill(work.functions, PLAIN)
+    for name, value in own.constants.items():
+        constants[name] = _number(value, constants)
+    body = substitute_body(work.task.body, PLAIN)
+    return Program(work.task.index, work.task.count, body, own.functions, constants)
+
+
+def _number(expr: Expr, known: Mapping[str, Held]) -> Held:
+    sign = 1
+    if isinstance(expr, Unary) and expr.op == "-":
+        expr, sign = expr.operand, -1
+    if isinstance(expr, Literal) and expr.kind == "f32":
+        return Held("f32", number=sign * expr.value)
+    return Held("u32", index=constant(_whole(expr, known)))
+
+
+def _whole(expr: Expr, known: Mapping[str, Held]) -> int:
+    """A whole number that is known when the kernel is written."""
+    if isinstance(expr, Literal):
+        return int(expr.value)
+    if isinstance(expr, Name):
+        index = known[expr.name].index
+        assert index is not None
+        return index.offset
+    assert isinstance(expr, Binary) and expr.op == "*"
+    return _whole(expr.left, known) * _whole(expr.right, known)

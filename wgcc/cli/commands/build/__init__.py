@@ -81,6 +81,11 @@ if TYPE_CHECKING:
     help="Leave out twin.wasm, which runs the model on machines without a GPU.",
 )
 @click.option(
+    "--fast",
+    is_flag=True,
+    help="Let Python leave large products of the twin to numpy's BLAS: load(..., fast=True).",
+)
+@click.option(
     "--force",
     is_flag=True,
     help="Build into a folder that holds other files; files with a bundle's names are replaced.",
@@ -157,6 +162,7 @@ def _build(
         limits=options["limits"],
         strict_dims=options["strict_dims"],
         capture=patterns_of(options["capture"], options["capture_stats"]),
+        fast=options["fast"],
     )
     weights, stored = _weights(options["weights"], compiled)
     data = data_file(compiled, options, stored.get("preparation"), as_json)

@@ -22,7 +22,7 @@ from wgcc.cli.commands.train.language_models import (
 from wgcc.cli.commands.train.worker_options import Range, refuse_without_effect, worker_options
 from wgcc.cli.data import DataFile, DataOptions, data_options, say_reading
 from wgcc.cli.failures import INTERRUPTED, failures, warnings_printed
-from wgcc.cli.options import SEED, captured_option, device_option, json_option
+from wgcc.cli.options import SEED, captured_option, device_option, fast_option, json_option
 from wgcc.cli.printing import is_muted, say, show_json
 from wgcc.cli.progress import Loading
 
@@ -61,6 +61,7 @@ class TrainingJob:
     captured: Path | None = None
     # The folder of the language model that learns, with a bundle made for that.
     language_model: Path | None = None
+    fast: bool = False
     workers: Range | None = None
     ray: str | None = None
     sync_every: int | None = None
@@ -90,7 +91,7 @@ class TrainingJob:
         for name, value in options.items():
             if value is not None:
                 words += [name, str(value)]
-        return shlex.join([*words, "--resume"])
+        return shlex.join([*words, *(["--fast"] if self.fast else []), "--resume"])
 
     def worker_options(self) -> dict[str, Any]:
         workers = None if self.workers is None else "-".join(map(str, dict.fromkeys(self.workers)))
@@ -152,6 +153,7 @@ class TrainingJob:
 @lora_options
 @worker_options
 @device_option
+@fast_option
 @json_option
 def command(
     bundle: Path,
@@ -195,6 +197,8 @@ def command(
     job = TrainingJob(bundle=bundle, data=data, eval=eval_data, **rest)
     if eval_data and job.held_out:
         raise click.UsageError("--eval and --held-out both say what to evaluate on: give one")
+    if job.fast and job.workers:
+        raise click.UsageError("--fast is for a single process, not for --workers")
     with failures():
         run(job, as_json)
 
@@ -225,7 +229,12 @@ def run_alone(job: TrainingJob, as_json: bool) -> None:
     from wgcc.cli.progress import make_progress
 
     model = wgcc_runtime.load(
-        job.bundle, device=job.device, weights=job.weights, seed=job.seed, on_bytes=Loading()
+        job.bundle,
+        device=job.device,
+        weights=job.weights,
+        seed=job.seed,
+        on_bytes=Loading(),
+        fast=job.fast,
     )
     data = read_for(model.plan, job, model)
     check_batch(model.plan, job)

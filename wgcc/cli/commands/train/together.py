@@ -75,7 +75,12 @@ def _train_mpi(job: TrainingJob, processes: Processes) -> tuple[int, History, fl
 
     def prepare() -> Any:
         model = wgcc_runtime.load(
-            job.bundle, device=job.device, weights=job.weights, seed=job.seed, on_bytes=Loading()
+            job.bundle,
+            device=job.device,
+            weights=job.weights,
+            seed=job.seed,
+            on_bytes=Loading(),
+            fast=job.fast,
         )
         data = read_for(model.plan, job, model)
         check_batch(model.plan, job)
