@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -69,6 +70,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     rewriting = [item for item in items if "bless" in getattr(item, "fixturenames", ())]
     config.hook.pytest_deselected(items=[item for item in items if item not in rewriting])
     items[:] = rewriting
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Thousands of tests and all their modules stay until the end: no later collection of garbage
+    needs to visit them, which took a twentieth of the time of tests that compile.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

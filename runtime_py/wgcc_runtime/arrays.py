@@ -72,6 +72,7 @@ def as_array(value: Any, what: str) -> Array:
     if is_frame(value):
         return frame_array(value, what)
     try:
+        value = _readable(value)
         if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
             array = np.from_dlpack(value)
         else:
@@ -83,6 +84,20 @@ def as_array(value: Any, what: str) -> Array:
     if array.dtype.kind not in "fiub":
         raise WgccError("dtype", f"{what} {_contents(value, array)}", what)
     return array
+
+
+def _readable(value: Any) -> Any:
+    """A tensor of PyTorch as numpy can read it: without its gradient, dense, on the CPU, and f32
+    where numpy has no such type. It is known by its attributes."""
+    if isinstance(value, list | tuple) and value and hasattr(value[0], "requires_grad"):
+        return [_readable(item) for item in value]
+    if not hasattr(value, "requires_grad") or value.device.type == "meta":
+        return value
+    value = value.detach().cpu()
+    if value.is_sparse:
+        value = value.to_dense()
+    has_no_type = str(value.dtype).removeprefix("torch.").startswith(("bfloat16", "float8"))
+    return value.float() if has_no_type else value
 
 
 def _contents(value: Any, array: Array) -> str:

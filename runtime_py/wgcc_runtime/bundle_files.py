@@ -35,7 +35,9 @@ def open_bundle(path: str | Path) -> Read:
         if not root.exists():
             raise WgccError("bundle", f"there is no bundle at {root}")
         if not zipfile.is_zipfile(root):
-            raise WgccError("bundle", f"{root} is neither the folder of a bundle nor a .zip of it")
+            build = f": `wgcc build {root} -o bundle` makes one" if root.suffix == ".wg" else ""
+            text = f"{root} is neither the folder of a bundle nor a .zip of it{build}"
+            raise WgccError("bundle", text)
         return _zip_reader(root)
     except _ZIP_ERRORS as error:
         raise WgccError("bundle", f"cannot read {root}: {error}") from None

@@ -11,7 +11,7 @@ import os
 import shlex
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, MutableMapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -35,13 +35,13 @@ class Checkpoint:
     """
 
     path: Path
-    words: Words
+    words: Words = field(repr=False)
     progress: Progress
     notes: tuple[str, ...] = ()
     preparation: Preparation | None = None
-    velocity: Array | None = None
+    velocity: Array | None = field(default=None, repr=False)
     # The parameters and state that the file holds; others are as at the start.
-    names: frozenset[str] = frozenset()
+    names: frozenset[str] = field(default=frozenset(), repr=False)
 
 
 def save_checkpoint(

@@ -123,12 +123,33 @@ def _own_callbacks(options: Options, entry: Entry, data: Any, length: Length) ->
     return callbacks
 
 
+# Options that other libraries have, and what does the same here.
+_RATE = (
+    '`wgcc.compile(program, constants={"opt.lr": 0.01})` sets the rate, and in the model '
+    "`optimizer opt: adam { lr = 0.01 }`"
+)
+_SIZE = "it is a dim of the model: `wgcc.compile(program, sizes={...})`, or `wgcc build --set`"
+ELSEWHERE = {
+    "lr": _RATE,
+    "learning_rate": _RATE,
+    "batch_size": _SIZE,
+    "verbose": "progress=False shows nothing",
+    "shuffle": "arrays are shuffled by `seed`; batches of a loader or list keep their order",
+    "workers": "`wgcc train --workers 4` trains on several processes or machines",
+    "device": "`load` and `wgcc.compile` take it",
+    "optimizer": "it is in the model: `optimizer opt: adam { lr = 0.01 }`",
+    "loss": "it is in the model: what its entry `train` minimizes",
+    "validation_data": "validation=(X, y)",
+    "validation_split": "validation=0.2",
+}
+
+
 def refuse_unknown(options: Mapping[str, Any]) -> None:
     """An option that `fit` does not have is an error."""
     known = [field.name for field in fields(Options)]
     for name in options:
-        text = f"fit: `{name}` is not an option{did_you_mean(name, known)}"
-        raise WgccError("name", text, name)
+        advice = f": {ELSEWHERE[name]}" if name in ELSEWHERE else did_you_mean(name, known)
+        raise WgccError("name", f"fit: `{name}` is not an option{advice}", name)
 
 
 def check_partial(partial: Any) -> None:

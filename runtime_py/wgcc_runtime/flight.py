@@ -271,15 +271,20 @@ class StepsInHalves(ABC):
     @abstractmethod
     def plan(self) -> Plan: ...
 
-    def gradients(self, batch: Mapping[str, Any], entry: str = "train") -> Gradients:
+    def gradients(
+        self, batch: Mapping[str, Any] | None = None, entry: str = "train", **inputs: Any
+    ) -> Gradients:
         """The first half of a training step: the gradients of all parameters as one f32 array.
 
-        `gradients["l1.w"]` is the part of one parameter. `apply` makes the second half, also with
-        other gradients. Any other use undoes the first.
+        The inputs are a dict, or named. `gradients["l1.w"]` is the part of one parameter. `apply`
+        makes the second half, also with other gradients. Any other use undoes the first.
         """
         spec = self.entry(entry)
         exchange_of(spec)
-        return with_names(self._gradients(spec, check_batch(batch, spec)), self.plan, spec)
+        if batch is not None and inputs:
+            raise WgccError("data", f"{entry}: inputs are a dict or named, not both")
+        words = check_batch(inputs if batch is None else batch, spec)
+        return with_names(self._gradients(spec, words), self.plan, spec)
 
     def _gradients(self, entry: Entry, words: Batch) -> Array:
         """The gradients of a batch that is checked already."""

@@ -13,6 +13,7 @@ from wgcc_runtime.captured import Shown
 from wgcc_runtime.captured_events import numbers_of, summary_of, values_of
 from wgcc_runtime.event_files import PATTERN, EventFile, scalar
 from wgcc_runtime.history import Log, Report
+from wgcc_runtime.replace_file import make_folder
 from wgcc_runtime.weights import cannot_write
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class LogFolder(Log):
     def __init__(self, folder: Path, step: int, watched: WatchedModel | None) -> None:
         self._folder, self._watched = folder, watched
         with self._failures():
-            folder.mkdir(exist_ok=True)
+            make_folder(folder)
         super().__init__(folder / LINES, step)
         # Seconds of a resumed training count on.
         self._started = time.monotonic() - _seconds(self._last.get("seconds"))

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import errno
 import glob
 import hashlib
 import os
+import re
 import secrets
 import stat
 import time
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
+from wgcc_runtime.errors import WgccWarning
 from wgcc_runtime.interrupts import handle_now, held
 
 # A temporary file this old (in seconds) was left by a process that died while saving.
@@ -62,10 +66,33 @@ def check_replaceable(path: Path) -> None:
 def _prepare(path: Path) -> None:
     if not path.name:
         raise OSError(errno.EINVAL, "it is not the name of a file")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise OSError(errno.EINVAL, "it is a folder, or not a regular file")
+
+
+def make_folder(folder: Path) -> None:
+    """Makes missing folders, so that no result is lost to one; a warning names those that may be
+    spelling mistakes: several, or one beside a folder of nearly that name."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    if not missing:
+        return
+    name, beside = missing[-1].name, missing[-1].parent
+    others: list[str] = []
+    with contextlib.suppress(OSError):
+        others = [path.name for path in beside.iterdir() if path.is_dir()]
+    # `run2` beside `run1` is no mistake.
+    near = [other for other in others if _letters(other) != _letters(name)]
+    close = difflib.get_close_matches(name, near, n=1, cutoff=0.75)
+    if close or len(missing) > 1:
+        advice = f"; did you mean `{beside / close[0]}`?" if close else ""
+        warnings.warn(f"made the new folder `{folder}`{advice}", WgccWarning, stacklevel=2)
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"\d", "", name)
 
 
 def _write(path: Path, pieces: Iterable[bytes | memoryview]) -> None:

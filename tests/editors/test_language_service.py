@@ -17,7 +17,14 @@ from wgcc.language_service.hover import hover
 from wgcc.language_service.inlay_hints import inlay_hints
 from wgcc.language_service.outline import folding_ranges, outline, semantic_tokens
 from wgcc.language_service.reference import optimizer_settings, reference
-from wgcc.language_service.rename import CannotRename, definition, path_of, references, rename
+from wgcc.language_service.rename import (
+    CannotRename,
+    definition,
+    path_of,
+    references,
+    rename,
+    weights_map,
+)
 from wgcc.language_service.signatures import signature_help
 from wgcc.ops.optimizers.kind import SETTINGS
 from wgcc.syntax.tree_text import walk
@@ -220,6 +227,15 @@ def test_renaming(analysis: Analysis, offset: int, new: str, changed: str) -> No
 def test_names_that_are_refused(analysis: Analysis, offset: int, new: str, why: str) -> None:
     with pytest.raises(CannotRename, match=why):
         rename(analysis, offset, new)
+
+
+def test_renamed_parameters_have_rules_for_older_weights(analysis: Analysis) -> None:
+    def rules(offset: int) -> list[str]:
+        return weights_map(analysis, rename(analysis, offset, "grown"))
+
+    assert rules(at("scale:")) == ["pairs.*.grown <- pairs.*.scale"]
+    assert "grown.*.scale <- pairs.*.scale" in rules(at("pairs[2]"))
+    assert rules(at("D = 8")) == []
 
 
 def test_files_that_import_a_name_are_changed_too(tmp_path: Path) -> None:

@@ -122,6 +122,14 @@ def test_renaming_changes_every_use(editor: Editor, chargpt: str) -> None:
     assert refused["error"]["message"] == "`D` is defined already"
 
 
+def test_renamed_parameters_have_rules_for_older_weights(editor: Editor, tmp_path: Path) -> None:
+    uri = editor.open(tmp_path / "model.wg", CHARGPT.read_text())
+    at = place(CHARGPT.read_text(), "qkv: ", "qkv")
+    assert editor.ask("rename", uri, **at, newName="joined")["changes"][uri]
+    message = editor.wait_for("window/showMessage")["message"]
+    assert message.endswith("FILE`: blocks.*.attn.joined.w <- blocks.*.attn.qkv.w")
+
+
 def test_formatting_replaces_the_text(editor: Editor, tmp_path: Path) -> None:
     uri = editor.open(tmp_path / "f.wg", "dim A=1")
     (edit,) = editor.ask("formatting", uri, options=LAYOUT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 import wgcc
 from refusal import refusal
 from wgcc_runtime import EarlyStopping, Model, read_data
+from wgcc_runtime.fit import ELSEWHERE
 
 TEXT = """dim B = 4
 model Net {
@@ -150,6 +152,44 @@ def test_tensors(model: Model) -> None:
     assert model.fit(Tensor(X), Tensor(Y), epochs=2).losses == expected
     model.reset()
     assert model.fit([(Tensor(X[:4]), Tensor(Y[:4, None]))], epochs=1).stopped == "steps"
+
+
+class GradientTensor:
+    """As one of PyTorch that has a gradient, or a type that numpy lacks: numpy cannot read it."""
+
+    device = SimpleNamespace(type="cuda")
+    is_sparse = False
+    dtype = "torch.bfloat16"
+
+    def __init__(self, values: Any, requires_grad: bool = True) -> None:
+        self._values, self.requires_grad = values, requires_grad
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise TypeError("Got unsupported ScalarType BFloat16")
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def detach(self) -> GradientTensor:
+        return GradientTensor(self._values, requires_grad=False)
+
+    def cpu(self) -> GradientTensor:
+        return self
+
+    def float(self) -> Tensor:
+        assert not self.requires_grad
+        return Tensor(self._values)
+
+
+def test_tensors_that_numpy_cannot_read(model: Model) -> None:
+    expected = model.fit(X, Y, epochs=2).losses
+    model.reset()
+    assert model.fit(GradientTensor(X), GradientTensor(Y), epochs=2).losses == expected
+    model.reset()
+    expected = model.fit([(X[:4], Y[:4, None])], epochs=1).losses
+    model.reset()
+    rows = [GradientTensor(row) for row in X[:4]]
+    assert model.fit([(rows, GradientTensor(Y[:4, None]))], epochs=1).losses == expected
 
 
 @pytest.mark.parametrize(
@@ -347,6 +387,9 @@ def test_errors_have_few_frames(model: Model) -> None:
 def test_unknown_options_have_a_suggestion(model: Model) -> None:
     failure = refusal(lambda: model.fit(X, Y, stepz=3))
     assert failure.message == "fit: `stepz` is not an option; did you mean `steps`?"
+    for name, advice in ELSEWHERE.items():
+        failure = refusal(lambda name=name: model.fit(X, Y, **{name: 3}))  # type: ignore[misc]
+        assert failure.message == f"fit: `{name}` is not an option: {advice}"
     text = "`train` takes x, y, z"
     three = wgcc.compile(
         TEXT.replace(

@@ -96,6 +96,9 @@ def test_gradients_by_name(net: Model) -> None:
     """SGD subtracts the rate times the gradient."""
     before = net.params()
     gradients = net.gradients(BATCH)
+    np.testing.assert_array_equal(net.gradients(**BATCH), gradients)
+    with pytest.raises(wgcc_runtime.WgccError, match="inputs are a dict or named, not both"):
+        net.gradients(BATCH, **BATCH)
     assert set(gradients.by_name()) == {n for n in before if n.startswith("blocks.")}
     net.apply(gradients)
     for name, gradient in gradients.by_name().items():

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,27 @@ def shared(bundle: Path, target: str) -> Model:
 def model(shared: Model) -> Model:
     shared.reset()
     return shared
+
+
+@pytest.mark.parametrize(
+    ("folder", "advice"),
+    [("modles", r"; did you mean `.*models`\?"), ("a/b", ""), ("run2", None), ("new", None)],
+)
+def test_missing_folders_are_made(
+    model: Model, tmp_path: Path, folder: str, advice: str | None
+) -> None:
+    """A warning names those that may be spelling mistakes."""
+    for name in ("models", "run1"):
+        (tmp_path / name).mkdir()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.save(tmp_path / folder / "w.safetensors")
+    assert (tmp_path / folder / "w.safetensors").is_file()
+    texts = [str(warning.message) for warning in caught]
+    if advice is None:
+        assert texts == []
+    else:
+        assert re.fullmatch(rf"made the new folder `.*{folder}`{advice}", *texts)
 
 
 @pytest.mark.parametrize("kind", ["arrays", "list", "function"])

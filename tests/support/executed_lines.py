@@ -17,16 +17,27 @@ def executed_lines(run: Callable[[], Any], most: float = float("inf")) -> Counte
 
     Fails if there are more than `most`, because a fault may be an endless loop.
     """
-    found: Counter[str] = Counter()
+    # Python calls the inner function for each line: it does little else than count.
+    counts: dict[str, list[int]] = {}
 
-    def on_line(frame: FrameType, event: str, _: Any) -> Any:
-        if event == "line":
-            found[frame.f_code.co_filename] += 1
-            assert found[frame.f_code.co_filename] <= most, f"too much: {frame.f_code.co_filename}"
+    def tracer(name: str) -> Any:
+        lines = counts[name] = [0]
+
+        def on_line(frame: FrameType, event: str, _: Any) -> Any:
+            if event == "line":
+                lines[0] += 1
+                assert lines[0] <= most, f"too much: {name}"
+            return on_line
+
         return on_line
 
+    tracers: dict[str, Any] = {}
+
     def on_call(frame: FrameType, event: str, _: Any) -> Any:
-        return on_line if f"{ROOT}/wgcc/" in frame.f_code.co_filename else None
+        name = frame.f_code.co_filename
+        if name not in tracers:
+            tracers[name] = tracer(name) if f"{ROOT}/wgcc/" in name else None
+        return tracers[name]
 
     before = sys.gettrace()
     sys.settrace(on_call)
@@ -34,7 +45,7 @@ def executed_lines(run: Callable[[], Any], most: float = float("inf")) -> Counte
         run()
     finally:
         sys.settrace(before)
-    return found
+    return Counter({name: lines for name, (lines,) in counts.items()})
 
 
 def growth(few: int, many: int, times: float) -> float:

@@ -24,7 +24,7 @@ from wgcc.bundle.content import Content, Files, holds, parts_of
 from wgcc.bundle.file_system import exchange, flush
 from wgcc.bundle.owned import is_own_name
 from wgcc_runtime.interrupts import held
-from wgcc_runtime.replace_file import is_left_behind, sync_folder
+from wgcc_runtime.replace_file import is_left_behind, make_folder, sync_folder
 
 # File systems allow 255 bytes; the rest is for the suffix that marks a stage.
 LONGEST_LABEL = 200
@@ -61,7 +61,7 @@ def replace_files(
 ) -> None:
     """Makes the replacement that the arguments describe, or changes nothing and raises."""
     change = Replacement(_place(folder), files, own, kept)
-    change.folder.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(change.folder.parent)
     if change.is_done():
         return
     try:

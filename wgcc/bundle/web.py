@@ -201,7 +201,7 @@ MEMBERS = {
     "plan", "device", "adapter", "lost", "progress", "checkFinite", "call", "fit", "params",
     "state", "loadParams", "reset", "save", "restore", "store", "recall", "snapshot", "recover",
     "profile", "dispose", "preparation", "classes", "callPrepared", "readData", "constructor",
-    "then", "generate", "gradients", "apply", "undo", "tokens", "captured",
+    "then", "generate", "gradients", "apply", "undo", "tokens", "captured", "chat",
 }  # fmt: skip
 
 # Keywords of TypeScript, which cannot name a type, and types that this file declares.

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wgcc.errors import WgError
 from wgcc.files import LARGEST_PLAN, read_bytes
 
 if TYPE_CHECKING:
@@ -31,15 +32,20 @@ def compile_again(
     from wgcc.compiler import compile_file
 
     name, entries = plan["model"]["name"], list(plan["entries"])
-    compiled = compile_file(
-        path,
-        sizes=dict(sizes),
-        model=name,
-        entries=entries,
-        twin=False,
-        seed=seed,
-        capture=captured_patterns(plan),
-    )
+    try:
+        compiled = compile_file(
+            path,
+            sizes=dict(sizes),
+            model=name,
+            entries=entries,
+            twin=False,
+            seed=seed,
+            capture=captured_patterns(plan),
+        )
+    except WgError as failure:
+        for problem in (item for item in failure.diagnostics if item.code == "WG0701"):
+            problem.help(f"a bundle holds its model alone: add `--source PATH/{path.name}`")
+        raise
     made: dict[str, Any] = json.loads(json.dumps(compiled.planned.plan))
     check_same_model(as_built(plan), made)
     return compiled, made

@@ -24,6 +24,19 @@ Command = Callable[..., Any]
 Option = Callable[[Command], Command]
 
 
+class BundleFolder(click.Path):
+    """The folder of a bundle; a program is refused with the command that makes one of it."""
+
+    def __init__(self) -> None:
+        super().__init__(exists=True, file_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if str(value).endswith(".wg"):
+            text = f"{value} is a program: `wgcc build {value} -o bundle` makes the bundle to give"
+            self.fail(text, param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def _sizes(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
     """`("B=32", "rate=1e-3")` → `{"B": 32, "rate": 0.001}`"""
     sizes: dict[str, float] = {}

@@ -77,12 +77,39 @@ def rename(analysis: Analysis, offset: int, new: str, others: Iterable[Source] =
         raise CannotRename(f"`{new}` is defined already")
     _refuse_selectors(analysis, symbol)
     edits = [(span, new) for span in _uses_in_order(symbol)]
-    source = analysis.source
-    after = analyse(Source(source.name, apply_edits(source.text, edits), source.path, source.files))
+    after = _with_edits(analysis, edits)
     if len(after.diagnostics.items) > len(analysis.diagnostics.items):
         message = after.diagnostics.items[-1].message
         raise CannotRename(f"that would change the program: {message}")
     return [*edits, *((span, new) for span in _imported_uses(analysis, symbol, others))]
+
+
+def weights_map(analysis: Analysis, edits: Iterable[Edit]) -> list[str]:
+    """The rules by which `wgcc import OLD.safetensors MODEL.wg --map` reads weights that were saved
+    before these edits renamed parameters."""
+    after = _with_edits(analysis, [edit for edit in edits if edit[0].source is analysis.source])
+    rules: dict[str, None] = {}
+    for old, new in zip(analysis.programs.values(), after.programs.values(), strict=False):
+        pairs = [
+            *zip(old.params, new.params, strict=False),
+            *zip(old.state, new.state, strict=False),
+        ]
+        for before, now in pairs:
+            # Moments follow their parameters.
+            if before != now and "/" not in now:
+                rules[f"{_as_pattern(now)} <- {_as_pattern(before)}"] = None
+    return list(rules)
+
+
+def _as_pattern(path: str) -> str:
+    """`blocks.*.w` for `blocks.3.w`."""
+    return re.sub(r"\.\d+(?=\.)", ".*", path)
+
+
+def _with_edits(analysis: Analysis, edits: Iterable[Edit]) -> Analysis:
+    source = analysis.source
+    text = apply_edits(source.text, list(edits))
+    return analyse(Source(source.name, text, source.path, source.files))
 
 
 def _imported_uses(analysis: Analysis, symbol: Symbol, others: Iterable[Source]) -> Iterator[Span]:

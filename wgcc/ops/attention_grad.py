@@ -62,9 +62,15 @@ def ordinary_attention(b: Builder, node: Node) -> Sequence[Value]:
 
 def attention_weights(b: Builder, node: Node) -> Value:
     """How much each row of q attends to each key, [batch, heads, rows, keys], for captures."""
+    # p = exp(q kᵀ scale + mask - peak - log) where the key is visible
     q, k = (Term(b, value) for value in node.inputs[:2])
     score = _product(q, _transpose(_for_each_head(k, q.shape[1]))) * node.attrs["scale"]
-    return _probabilities(b, node, score, node.inputs[3:]).value
+    score, visible = _add_mask(b, node, score, node.inputs[3:])
+    peak, log = (_column(Term(b, node.outputs[1]), at).broadcast(score.shape) for at in (0, 1))
+    if visible is None:
+        return (score - peak - log).exp().value
+    near = visible.choose(score, 0) - visible.choose(peak, 0) - log
+    return visible.choose(near.exp(), 0).value
 
 
 def ordinary_grad_q(b: Builder, node: Node) -> Sequence[Value]:
@@ -103,12 +109,7 @@ def _scores(b: Builder, node: Node) -> _Scores:
 
 def _probabilities(b: Builder, node: Node, score: Term, extras: Sequence[Value]) -> Term:
     """The softmax of each row over the keys it attends to; zeros if there are none."""
-    offset, mask = optional(extras)
-    visible = visible_by_position(b, node, offset, score.shape)
-    if mask is not None:
-        shown = Term(b, mask).exceeds(HIDDEN)
-        visible = shown if visible is None else visible.apply("logical_and", shown)
-        score = score + shown.choose(Term(b, mask), 0)
+    score, visible = _add_mask(b, node, score, extras)
     if visible is not None:
         score = visible.choose(score, HIDDEN)
     peak = score.apply("peak", axes=(3,)).apply("stop_grad").spread((3,), score.shape)
@@ -119,6 +120,19 @@ def _probabilities(b: Builder, node: Node, score: Term, extras: Sequence[Value])
     total = weights.sum((3,))
     safe = total.exceeds(0).choose(total, 1)
     return weights / safe.spread((3,), score.shape)
+
+
+def _add_mask(
+    b: Builder, node: Node, score: Term, extras: Sequence[Value]
+) -> tuple[Term, Term | None]:
+    """Scores with the mask added, and which of them count; None if all do."""
+    offset, mask = optional(extras)
+    visible = visible_by_position(b, node, offset, score.shape)
+    if mask is None:
+        return score, visible
+    shown = Term(b, mask).exceeds(HIDDEN)
+    visible = shown if visible is None else visible.apply("logical_and", shown)
+    return score + shown.choose(Term(b, mask), 0), visible
 
 
 def _for_each_head(keys: Term, heads: int) -> Term:

@@ -151,6 +151,16 @@ def _top_level_binding(a: UnexpectedToken) -> bool:
     return True
 
 
+def _member_at_top_level(a: UnexpectedToken) -> bool:
+    if a.token.type not in ("ENTRY", "OPTIMIZER", "PARAM", "STATE") or "IMPORT" not in a.accepts:
+        return False
+    word = a.token.text
+    a.diagnostics.error("WG0120", f"`{word}` is outside of the model", a.span).help(
+        "write it inside the braces of `model NAME { ... }`"
+    )
+    return True
+
+
 def _line_ends_early(a: UnexpectedToken) -> bool:
     """`z = x +` and then a line that begins another statement."""
     if a.at_line_end or a.token.line <= a.previous.line or advise(a) is not None:
@@ -197,6 +207,7 @@ _RULES = (
     _python_import,
     _untyped_argument,
     _top_level_binding,
+    _member_at_top_level,
     _line_ends_early,
 )
 

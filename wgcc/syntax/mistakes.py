@@ -5,14 +5,15 @@ other languages, and misspelt keywords. Each is reported, and replaced by what w
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
 from dataclasses import dataclass
 
-from wgcc.errors import Diagnostics, Source
+from wgcc.errors import Diagnostics, Source, Span
 from wgcc.spelling import did_you_mean
 from wgcc.syntax.blocks import CONTINUES_AFTER
 from wgcc.syntax.grammar import grammar
-from wgcc.syntax.tables import SOFT, Token, words
+from wgcc.syntax.tables import CLOSERS, OPENERS, SOFT, Token, token_after, words
 
 # Operators of other languages -> (what to write, its terminal).
 _OPERATORS = {
@@ -294,3 +295,91 @@ def _guess_keyword(word: str) -> _Meaning | None:
     if not near:
         return None
     return _Meaning("WG0119", f"unknown word `{word}`", f"did you mean `{near[0]}`?", near[0])
+
+
+_CONTEXTS = {
+    "no_grad": "gradients are computed only where `minimize` or `grad` asks for them; "
+    "`stop_grad(x)` stops them at one value",
+    "inference_mode": "an entry without `minimize` computes no gradients",
+    "autocast": "`precision = f16` in the model is mixed precision for all of it",
+}
+
+
+def correct_python_blocks(
+    source: Source, tokens: list[Token], diagnostics: Diagnostics
+) -> list[Token]:
+    """Report `with torch.no_grad():`, which is left out, and `for i in 0..3: x = f(x)`."""
+    kept: list[Token] = []
+    left_out: set[int] = set()
+    at = 0
+    while at < len(tokens):
+        line = _line(tokens, at)
+        at += len(line)
+        colon = _outside(line, ":")
+        if line[0].type == "WITH" and _opens_context(line):
+            header = line[: (_outside(line, ":") or _outside(line, "{")) + 1]
+            closer = _closer(tokens, at - len(line) + len(header)) if header[-1].text == "{" else []
+            left_out |= _leave_out_context(source, header, closer, diagnostics)
+        elif line[0].type in ("FOR", "IF", "ELSE") and 0 < colon < len(line) - 1:
+            line = _put_braces(source, line, colon, diagnostics)
+        kept += line
+    return [token for token in kept if token.start not in left_out] if left_out else kept
+
+
+def _line(tokens: list[Token], at: int) -> list[Token]:
+    """The tokens up to a new line outside of parentheses, or that new line itself."""
+    depth = 0
+    for end in range(at, len(tokens)):
+        depth += (tokens[end].text in ("(", "[")) - (tokens[end].text in (")", "]"))
+        if tokens[end].type == "_NL" and depth <= 0:
+            return tokens[at : max(end, at + 1)]
+    return tokens[at:]
+
+
+def _outside(line: list[Token], text: str) -> int:
+    """The index of the first `text` outside of brackets, or 0."""
+    depth = 0
+    for index, token in enumerate(line):
+        if depth == 0 and token.text == text:
+            return index
+        depth += (token.text in OPENERS) - (token.text in CLOSERS)
+    return 0
+
+
+def _opens_context(line: list[Token]) -> bool:
+    """`with torch.no_grad():`, but not `with opt` or `with ema {`, which continue a statement."""
+    header = line[: _outside(line, "{")]
+    return _outside(line, ":") > 0 or any(token.text == "(" for token in header)
+
+
+def _leave_out_context(
+    source: Source, header: list[Token], closer: list[Token], diagnostics: Diagnostics
+) -> set[int]:
+    """The starts of the tokens that are left out."""
+    span = Span(source, header[0].start, header[-1].end)
+    edits = [(span, ""), *((token.span(source), "") for token in closer)]
+    called = next((token.text for token in header if token.text in _CONTEXTS), "")
+    advice = f"leave this line out: {_CONTEXTS.get(called, 'its statements stand alone')}"
+    diagnostics.error("WG0110", "there are no `with` blocks", span).help(advice, *edits)
+    return {token.start for token in (*header, *closer)}
+
+
+def _closer(tokens: list[Token], at: int) -> list[Token]:
+    """The `}` of a block whose first token is at this index; none if it is missing."""
+    depth = 1
+    for token in itertools.islice(tokens, at, None):
+        depth += (token.text in OPENERS) - (token.text in CLOSERS)
+        if depth == 0:
+            return [token]
+    return []
+
+
+def _put_braces(
+    source: Source, line: list[Token], colon: int, diagnostics: Diagnostics
+) -> list[Token]:
+    span, end = line[colon].span(source), Span(source, line[-1].end, line[-1].end)
+    diagnostics.error("WG0117", "blocks use braces, not `:` and indentation", span).help(
+        "write `{` here and `}` after the statement", (span, " {"), (end, " }")
+    )
+    opener = line[colon].read_as("LBRACE", "{")
+    return [*line[:colon], opener, *line[colon + 1 :], token_after("RBRACE", "}", line[-1])]

@@ -21,7 +21,12 @@ from wgcc.syntax.explain import explain, one_error_per_line
 from wgcc.syntax.expressions import Reading
 from wgcc.syntax.grammar import END, OpenRule, UnexpectedToken, grammar
 from wgcc.syntax.members import item
-from wgcc.syntax.mistakes import correct_keywords, names_among_keywords, replace_unknown
+from wgcc.syntax.mistakes import (
+    correct_keywords,
+    correct_python_blocks,
+    names_among_keywords,
+    replace_unknown,
+)
 from wgcc.syntax.tables import (
     CLOSERS,
     MISSING_VALUE,
@@ -65,6 +70,7 @@ def _prepare(source: Source, raw: list[Token], diagnostics: Diagnostics) -> list
     tokens = cut_depth(source, tokens, diagnostics)
     tokens = names_among_keywords(tokens)
     tokens = correct_keywords(source, tokens, diagnostics)
+    tokens = correct_python_blocks(source, tokens, diagnostics)
     tokens = brace_indented(source, tokens, diagnostics)
     tokens = balance(source, tokens, diagnostics)
     tokens = limit_depth(source, tokens, diagnostics)

@@ -74,7 +74,7 @@ def _name_of(y: Any, target: str) -> str:
 def _read_names(form: ModelForm, entry: EntryForm, target: str, y: Any) -> Classes | None:
     """The ids of names; None where `y` holds numbers."""
     port = entry.inputs[target]
-    values = np.asarray(y)
+    values = as_array(y, target) if hasattr(y, "requires_grad") else np.asarray(y)
     if not port.takes_classes or not _holds_names(values):
         return None
     cells = [cell_text(value) for value in values.reshape(-1)]

@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 
 from wgcc.cli.failures import failures
-from wgcc.cli.options import json_option
+from wgcc.cli.options import BundleFolder, json_option
 from wgcc.cli.printing import say, show_json
 
 
 @click.command("accept")
-@click.argument("bundle", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("bundle", type=BundleFolder())
 @json_option
 def command(bundle: Path, as_json: bool) -> None:
     """Accept what was edited by hand in BUNDLE: kernels/*.wgsl and plan.json.

@@ -10,7 +10,7 @@ import click
 
 from wgcc.cli import shell_completion
 from wgcc.cli.bundles import compile_again, stored_plan
-from wgcc.cli.options import sizes_option
+from wgcc.cli.options import BundleFolder, sizes_option
 from wgcc.cli.printing import say
 from wgcc.errors import WgError
 from wgcc.lazy_numpy import np
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command("export")
-@click.argument("bundle", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("bundle", type=BundleFolder())
 @click.option(
     "--to", "form", type=click.Choice(["onnx", "torch"]), default="onnx", show_default=True
 )

@@ -14,7 +14,7 @@ import click
 
 from wgcc.cli.bundles import compile_again, stored_plan
 from wgcc.cli.failures import failures
-from wgcc.cli.options import json_option, sizes_option
+from wgcc.cli.options import BundleFolder, json_option, sizes_option
 from wgcc.cli.printing import say, show, show_json, table
 from wgcc.errors import WgError
 from wgcc.schedule.kernel import CANDIDATE
@@ -23,12 +23,11 @@ if TYPE_CHECKING:
     from wgcc_runtime.tune import Case, Tuning
 
 
-FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 SOURCE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command("tune")
-@click.argument("bundle", type=FOLDER)
+@click.argument("bundle", type=BundleFolder())
 @click.option(
     "--seconds",
     type=float,

@@ -23,7 +23,7 @@ from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import plural
 from wgcc.elaborate.tracing.context import Context, LayerReplacement
 from wgcc.elaborate.tracing.dims import Dim
-from wgcc.elaborate.tracing.foreign_calls import call_counterpart
+from wgcc.elaborate.tracing.foreign_calls import layer_counterpart
 from wgcc.elaborate.tracing.values import (
     FAILED,
     AnyValue,
@@ -217,8 +217,8 @@ class _Members:
 
     def setting(self, member: ast.Setting) -> None:
         report, name = self.context.report, member.name
-        if isinstance(member.value, ast.Call) and name.text not in MODEL_SETTINGS:
-            self._report_layer(member, member.value)
+        if isinstance(member.value, (ast.Call, ast.Index)) and name.text not in MODEL_SETTINGS:
+            self._report_layer(member)
         elif not self.is_model:
             problem = report.error("WG0210", f"a layer has no setting `{name.text}`", name)
             problem.help(
@@ -231,12 +231,12 @@ class _Members:
         elif self.is_root:
             self.context.parts.settings[name.text] = member.value
 
-    def _report_layer(self, member: ast.Setting, call: ast.Call) -> None:
-        """`fc = nn.Linear(3, 4)`"""
+    def _report_layer(self, member: ast.Setting) -> None:
+        """`fc = nn.Linear(3, 4)`, `fc = Linear[3, 4]`"""
         context, name = self.context, member.name.text
         what = "model" if self.is_model else "layer"
         problem = context.report.error("WG0210", f"a {what} has no setting `{name}`", member.name)
-        known = call_counterpart(context, call)
+        known = layer_counterpart(context, member.value)
         shown = known or "Layer[...]"
         edits = ((member.span, f"{name}: {known}"),) if known else ()
         problem.help(f"declare a sub-layer with a colon: `{name}: {shown}`", *edits)

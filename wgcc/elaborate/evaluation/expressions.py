@@ -16,6 +16,7 @@ from wgcc.elaborate.declarations.layers import instantiate
 from wgcc.elaborate.declarations.optimizers import step_number
 from wgcc.elaborate.declarations.signatures import size_of
 from wgcc.elaborate.evaluation.foreign import (
+    NAMES_OF_OTHER_LANGUAGES,
     explain_failed_call,
     explain_member,
     report_foreign_call,
@@ -25,7 +26,6 @@ from wgcc.elaborate.evaluation.foreign import (
 )
 from wgcc.elaborate.evaluation.functions import call_function
 from wgcc.elaborate.evaluation.iteration import range_value
-from wgcc.elaborate.from_pytorch import PREFIXES
 from wgcc.elaborate.operators import arithmetic, indexing
 from wgcc.elaborate.operators.operands import plain
 from wgcc.elaborate.report import Stop
@@ -58,17 +58,6 @@ from wgcc.syntax import ast
 
 # Sizes and counts stay far below; larger numbers would only make the compiler slow.
 LARGEST_WHOLE = 2**62
-NAMES_OF_OTHER_LANGUAGES = {
-    "self": "members are named directly: write `w`, not `self.w`",
-    **dict.fromkeys(PREFIXES, "built-in functions need no prefix: write `relu(x)`"),
-    **dict.fromkeys(("True", "False"), "write `true` and `false`"),
-    "None": "leave the argument out",
-    **dict.fromkeys(
-        ("opt", "optimizer"),
-        "declare one in the model, `optimizer opt: adam { lr = 1e-3 }`; then "
-        "`minimize loss with opt` computes the gradients and makes the step",
-    ),
-}
 
 
 def value_of(context: Context, expr: ast.Expr) -> AnyValue:

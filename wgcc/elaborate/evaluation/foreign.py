@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wgcc.elaborate.from_pytorch import LAYERS, counterpart
+from wgcc.elaborate.from_pytorch import LAYERS, PREFIXES, counterpart
 from wgcc.elaborate.from_pytorch.calls import PytorchCall
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.context import Context
@@ -14,6 +14,7 @@ from wgcc.elaborate.tracing.foreign_calls import (
     foreign_call,
     is_prefixed,
     is_written,
+    optimizer_name,
     same_name_code,
 )
 from wgcc.elaborate.tracing.values import (
@@ -27,6 +28,17 @@ from wgcc.elaborate.tracing.values import (
 from wgcc.errors import Diagnostic, Span
 from wgcc.syntax import ast
 
+NAMES_OF_OTHER_LANGUAGES = {
+    "self": "members are named directly: write `w`, not `self.w`",
+    **dict.fromkeys(PREFIXES, "built-in functions need no prefix: write `relu(x)`"),
+    **dict.fromkeys(("True", "False"), "write `true` and `false`"),
+    "None": "leave the argument out",
+    **dict.fromkeys(
+        ("opt", "optimizer"),
+        "declare one in the model, `optimizer opt: adam { lr = 1e-3 }`; then "
+        "`minimize loss with opt` computes the gradients and makes the step",
+    ),
+}
 # Members of tensors in PyTorch, with what to write for the tensor `{}`.
 TENSOR_MEMBERS = {
     "shape": "shape({})", "T": "transpose({})", "mT": "transpose({})", "size": "size({})",
@@ -39,6 +51,16 @@ _MEMBER_REMARKS = {
     "grad": "`grad(loss, w)` is the gradient of a number with respect to a tensor",
     "values": "`max` and `min` give the values alone; `sort` and `top_k` give a tuple",
     "indices": "`argmax` and `argmin` give the positions; `sort` and `top_k` give a tuple",
+}
+# Calls of a training loop, `{}.backward()`, where nothing has that name.
+_CALLS_OF_NOTHING = {
+    "backward": "compute it, `{0} = mse(forward(x), y)`; then `minimize {0} with {1}` computes "
+    "gradients and makes the step",
+    "step": "`minimize loss with {1}` makes the step; a schedule is a setting of the optimizer: "
+    "`lr = warmup_cosine(step, peak = 1e-3, warmup = 20, total = 1000)`",
+    "zero_grad": "leave it out: every call computes fresh gradients",
+    "train": "leave it out: an entry with `minimize` trains, all others predict",
+    "eval": "leave it out: an entry with `minimize` trains, all others predict",
 }
 _OPTIMIZER_CALLS = {
     "step": "`minimize loss with {}` computes the gradients and makes the step",
@@ -57,6 +79,19 @@ def report_foreign_call(
     elif is_prefixed(context, function):
         assert isinstance(function, ast.Member)
         _report(context, node, function.name.text, function.span, first, whole)
+    elif isinstance(function, ast.Member) and isinstance(function.value, ast.Name):
+        _report_training_loop(context, function.value, function.name.text)
+
+
+def _report_training_loop(context: Context, owner: ast.Name, called: str) -> None:
+    """Report `loss.backward()` where there is no `loss`."""
+    name, scope = owner.text, context.scope
+    known = scope.find(name) is not None or scope.awaits(name) or name in NAMES_OF_OTHER_LANGUAGES
+    if known or called not in _CALLS_OF_NOTHING:
+        return
+    problem = context.report.error("WG0201", f"unknown name `{name}`", owner)
+    advice = _CALLS_OF_NOTHING[called].format(name, optimizer_name(context))
+    raise Stop(problem.help(f"coming from PyTorch: {advice}"))
 
 
 def report_foreign_method(context: Context, node: ast.Call, value: AnyValue) -> None:

@@ -231,6 +231,10 @@ def _single(tracer: Tracer, axis: Dim, item: ast.Expr) -> Selection:
             problem.help(
                 "shapes are fixed; to select by a condition use `where(condition, x, 0.0)`"
             )
+        elif isinstance(item, ast.Range):
+            parts = (item.low, item.high, item.step)
+            code = ":".join(part.span.text for part in parts if part is not None)
+            problem.help(f"a slice has colons: write `{code}`", (item.span, code))
         raise Stop(problem)
     tracer.here = item.span
     place = tracer.cast(value, "i32")

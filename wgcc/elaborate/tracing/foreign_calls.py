@@ -14,6 +14,7 @@ from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.values import (
     AnyValue,
     Builtin,
+    LayerType,
     ListValue,
     Number,
     OptimizerValue,
@@ -61,9 +62,15 @@ def foreign_call(
     return PytorchCall(tuple(_fact(context, node) for node in nodes), named)
 
 
-def call_counterpart(context: Context, node: ast.Call) -> str | None:
-    """The layer to declare for `nn.Linear(3, 4)`."""
-    function = node.function
+def layer_counterpart(context: Context, node: ast.Expr) -> str | None:
+    """The layer to declare for `nn.Linear(3, 4)`; `Linear[3, 4]` is one as it is."""
+    function = node.function if isinstance(node, ast.Call) else node
+    if isinstance(function, ast.Index):
+        is_layer = isinstance(function.value, ast.Name) and isinstance(
+            context.scope.find(function.value.text), LayerType
+        )
+        return node.span.text if is_layer else None
+    assert isinstance(node, ast.Call)
     if not is_prefixed(context, function) and not isinstance(function, ast.Name):
         return None
     name = function.name if isinstance(function, ast.Member) else function
@@ -82,7 +89,7 @@ def explain_unknown(
     elif known is not None:
         code = known.code(call)
         if code is not None and name == "backward":
-            code = code.replace(" with opt", f" with {_optimizer(context)}")
+            code = code.replace(" with opt", f" with {optimizer_name(context)}")
         # A schedule is a setting, which belongs elsewhere.
         _help(problem, known.advice(code), None if name in SCHEDULES else code, at)
 
@@ -189,7 +196,7 @@ def _rate(optimizer: OptimizerValue) -> str:
     return next(rates, "")
 
 
-def _optimizer(context: Context) -> str:
+def optimizer_name(context: Context) -> str:
     scope = context.scope
     names = [name for name in scope.visible() if isinstance(scope.find(name), OptimizerValue)]
     return names[0] if len(names) == 1 else "opt"

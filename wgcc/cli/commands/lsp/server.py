@@ -30,6 +30,9 @@ from wgcc.syntax.layout import format_source
 # Seconds without typing before a text is checked.
 PAUSE = 0.1
 
+# Before the rules that a renamed parameter implies.
+MAP = "Weights saved before have other names; rules for `wgcc import WEIGHTS MODEL.wg --map FILE`:"
+
 Request = Callable[["EditorSession", Any], Any]
 
 
@@ -86,6 +89,10 @@ class EditorSession:
         self.forget(uri)
         loop = asyncio.get_running_loop()
         self._waiting[uri] = loop.call_later(pause, self._publish, uri)
+
+    def show(self, text: str) -> None:
+        message = types.ShowMessageParams(types.MessageType.Info, text)
+        self.server.window_show_message(message)
 
     def forget(self, uri: str) -> None:
         if (waiting := self._waiting.pop(uri, None)) is not None:
@@ -209,6 +216,8 @@ def rename_symbol(session: EditorSession, params: types.RenameParams) -> types.W
     except rename.CannotRename as problem:
         code = types.LSPErrorCodes.RequestFailed.value
         raise JsonRpcException(str(problem), code) from None
+    if rules := rename.weights_map(document.analysis, edits):
+        session.show(f"{MAP} {'; '.join(rules)}")
     return workspace_edit(document, edits)
 
 

@@ -11,7 +11,7 @@ import click
 from wgcc.cli import shell_completion
 from wgcc.cli.dispatch_models import SHORT_NAMES
 from wgcc.cli.failures import failures
-from wgcc.cli.options import device_option
+from wgcc.cli.options import BundleFolder, device_option
 from wgcc.cli.printing import plural, say
 from wgcc.errors import WgError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command("trace")
-@click.argument("bundle", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("bundle", type=BundleFolder())
 @click.option(
     "-o",
     "output",

@@ -118,9 +118,10 @@ def _check_kernels(bundle: Path) -> int:
     import wgcc_runtime
     from wgcc_runtime.bundle_files import open_bundle, read_kernel
 
+    with failures():
+        read = open_bundle(bundle)
     try:
         with failures():
-            read = open_bundle(bundle)
             for kernel in wgcc_runtime.load_plan(bundle).kernels:
                 read_kernel(read, kernel)
     except click.exceptions.Exit as refused:
