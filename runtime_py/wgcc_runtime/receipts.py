@@ -47,7 +47,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What decides a training. `data` has for each input its type, shape and digest.
+    """All that decides a training. `data` has for each input its type, shape and digest.
 
     `reading` are the options with which a file was read, as on a command line.
     """

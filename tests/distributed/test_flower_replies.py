@@ -13,8 +13,8 @@ import pytest
 import wgcc_runtime
 from flower_models import make, rows_of
 from wgcc_runtime import WgccError, flower
-from wgcc_runtime.distributed import federated
 from wgcc_runtime.digests import bundle_digest
+from wgcc_runtime.distributed import federated
 
 if sys.version_info < (3, 11):
     pytest.skip("Flower needs Python 3.11", allow_module_level=True)

@@ -39,10 +39,10 @@ class _Waiting:
         if _RADEON_LOAD.match(item.opcode):
             self.loads.append(frozenset())
         elif _NVIDIA_LOAD.match(item.opcode):
-            self.loads.append(_loaded(item))
+            self.loads.append(_registers_of(item))
 
 
-def _loaded(item: MachineInstruction) -> frozenset[str]:
+def _registers_of(item: MachineInstruction) -> frozenset[str]:
     """The first register of the text is where the load goes; wide ones take those after it."""
     first = int(_NVIDIA_REGISTER.findall(item.text)[0])
     bits = _BITS.search(item.opcode)

@@ -19,6 +19,7 @@ from wgcc.cli.commands.train.language_models import (
     learning_bundle,
     lora_options,
 )
+from wgcc.cli.commands.train.receipts import check_receipt, receipt_callbacks, receipt_options
 from wgcc.cli.commands.train.worker_options import Range, refuse_without_effect, worker_options
 from wgcc.cli.data import DataFile, DataOptions, data_options, say_reading
 from wgcc.cli.failures import INTERRUPTED, failures, warnings_printed
@@ -153,17 +154,7 @@ class TrainingJob:
     help="Fail unless the bundle was built for this batch size; with --lora, build it so [1].",
 )
 @click.option("--seed", type=SEED, help="Seed of initial values and shuffling.")
-@click.option(
-    "--receipt",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write what this training started from, and digests of its weights, for `wgcc replay`.",
-)
-@click.option(
-    "--receipt-every",
-    type=COUNT,
-    help="Steps between digests; they are taken at reports [a twentieth of the steps].",
-)
+@receipt_options
 @captured_option
 @lora_options
 @worker_options
@@ -278,26 +269,6 @@ def run_alone(job: TrainingJob, as_json: bool) -> None:
     if job.captured:
         model.captured.of(job.entry).save(job.captured)
     summary(model.progress.step(job.entry), job, history, time.perf_counter() - started, as_json)
-
-
-def check_receipt(job: TrainingJob) -> None:
-    """A receipt is for others, who have the same bundle and no other processes."""
-    if job.receipt_every and not job.receipt:
-        raise click.UsageError("--receipt-every is the period of --receipt FILE")
-    for option, given in (("--workers", job.workers), ("--lora", job.language_model)):
-        if job.receipt and given:
-            raise click.UsageError(f"--receipt does not go with {option}")
-
-
-def receipt_callbacks(model: Model, job: TrainingJob, data: Data) -> list[Any]:
-    if job.receipt is None:
-        return []
-    from wgcc_runtime.receipts import ReceiptWriter, run_of
-
-    options = {"held_out": job.held_out, "seed": job.seed, "every": job.every}
-    reading = job.reading.words() if job.data else []
-    run = run_of(model, job.bundle, job.entry, data.arrays, reading=reading, **options)
-    return [ReceiptWriter(job.receipt, run, job.receipt_every)]
 
 
 def read_for(plan: Plan, job: TrainingJob, model: Model | StartValues) -> Data:
