@@ -107,7 +107,10 @@ const started = isKeeper ? keep() : start();
 let hasPages = false;
 let hasPrepared = false;
 
-/** Whole bundles need the sources of the web runtime, which nothing else does. @param {any} python */
+/** What only these need: the sources of the web runtime, and the model of GPUs. */
+const NEED_PAGES = ['bundle', 'figures'];
+
+/** @param {any} python */
 async function fetchPages(python) {
   if (hasPages) return;
   python.unpackArchive(await bytesOf('./pages.zip'), 'zip', { extractDir: '/compiler' });
@@ -132,7 +135,7 @@ async function answer(question) {
 /** @param {Question} question @returns {Promise<Reply>} */
 async function answerNow({ id, question, settings }) {
   const { python, workbench } = /** @type {any} */ (await started);
-  if (question === 'bundle') await fetchPages(python);
+  if (NEED_PAGES.includes(question)) await fetchPages(python);
   const since = performance.now();
   const given = python.toPy(settings);
   const result = workbench.ask(question, given);

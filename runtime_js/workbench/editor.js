@@ -4,7 +4,7 @@ import { autocompletion, completionKeymap } from '@codemirror/autocomplete';
 import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
 import { lintGutter, setDiagnostics } from '@codemirror/lint';
 import { searchKeymap } from '@codemirror/search';
-import { EditorState, StateEffect, StateField } from '@codemirror/state';
+import { ChangeSet, EditorState, StateEffect, StateField, Text } from '@codemirror/state';
 import {
   Decoration,
   EditorView,
@@ -64,9 +64,13 @@ const call = StateField.define({
 let view;
 let changed = () => {};
 
-/** @param {Element} parent @param {() => void} whenChanged */
-export function openEditor(parent, whenChanged) {
+/** Waits until the compiler has seen the text. @type {() => Promise<void>} */
+let whenSeen = async () => {};
+
+/** @param {Element} parent @param {() => void} whenChanged @param {() => Promise<void>} whenChecked */
+export function openEditor(parent, whenChanged, whenChecked) {
   changed = whenChanged;
+  whenSeen = whenChecked;
   view = new EditorView({ parent, state: stateOf('') });
   // People without a mouse scroll it by keys.
   view.scrollDOM.tabIndex = 0;
@@ -107,6 +111,7 @@ const stateOf = doc =>
       EditorView.updateListener.of(update => {
         if (update.docChanged) changed();
         if (update.selectionSet && !update.docChanged) takeLine();
+        if (update.docChanged && view.hasFocus) showCall(update.state.selection.main.head);
       }),
     ],
   });
@@ -118,12 +123,18 @@ export function showText(text) {
   view.setState(stateOf(text));
 }
 
-/** @param {Edit[]} edits @param {string} file */
-export function applyEdits(edits, file = bench.main) {
-  const own = edits.filter(edit => edit.file === file);
-  view.dispatch({
-    changes: own.map(({ from, to, text }) => ({ from, to, insert: text })),
-  });
+/** In the text that is open, where they can be undone, and in the other files. @param {Edit[]} edits */
+export function applyEdits(edits) {
+  const changesOf = (/** @type {string} */ file) =>
+    edits
+      .filter(edit => edit.file === file)
+      .map(({ from, to, text }) => ({ from, to, insert: text }));
+  for (const name of Object.keys(bench.files))
+    if (name !== bench.main) {
+      const text = Text.of(bench.files[name].split('\n'));
+      bench.files[name] = ChangeSet.of(changesOf(name), text.length).apply(text).toString();
+    }
+  view.dispatch({ changes: changesOf(bench.main) });
   view.focus();
 }
 
@@ -182,6 +193,8 @@ function takeLine() {
 
 /** @param {number} at */
 async function showCall(at) {
+  await whenSeen();
+  if (view.state.selection.main.head !== at) return;
   const { answer } = await ask('signature', { at }).catch(() => ({ answer: null }));
   if (view.state.selection.main.head !== at) return;
   const tooltip = answer && {
@@ -194,6 +207,7 @@ async function showCall(at) {
 
 /** @param {EditorView} _ @param {number} at */
 async function explain(_, at) {
+  await whenSeen();
   const { answer } = await ask('hover', { at });
   if (!answer) return null;
   const text = answer.text.replaceAll(/```\w*\n?/g, '').trim();
@@ -223,6 +237,8 @@ async function complete(context) {
   const word = context.matchBefore(/[\w]*/);
   const before = context.state.sliceDoc(Math.max(0, context.pos - 1), context.pos);
   if (!context.explicit && !word?.text && before !== '.') return null;
+  await whenSeen();
+  if (context.aborted) return null;
   const { answer } = await ask('complete', { at: context.pos });
   return {
     from: word?.from ?? context.pos,

@@ -58,13 +58,15 @@ def data_archive() -> bytes:
 
 
 def page_archive() -> bytes:
-    """The sources of the web runtime, which the compiler needs to write whole bundles."""
+    """What is fetched later: the web runtime, of which bundles have copies, and the access model."""
+    access = _package("wgcc.access")
+    model = ((f"wgcc/access/{path.name}", path.read_bytes()) for path in sorted(access.glob("*.py")))
     root = data_dir("runtime_js")
     paths = (path for path in sorted(root.rglob("*")) if path.is_file())
     own = (
         (f"wgcc/_data/runtime_js/{p.relative_to(root).as_posix()}", p.read_bytes()) for p in paths
     )
-    return pack(own)
+    return pack([*model, *own])
 
 
 def trim_library(data: bytes) -> bytes:
