@@ -3,7 +3,7 @@
 import { $, download, h, put } from '../page/elements.js';
 import { askOfBundle, build } from './building.js';
 import { changed, whenChecked } from './checking.js';
-import { ask, keepForLater, startCompiler, stopCompiler } from './compiler.js';
+import { ask, CANCELLED, keepForLater, startCompiler, stopCompiler } from './compiler.js';
 import { applyEdits, cursor, draw, openEditor, replaceText, showText } from './editor.js';
 import { openInside } from './inside.js';
 import { readPrograms, sourcesOf } from './opening.js';
@@ -38,7 +38,7 @@ async function train() {
   } catch (error) {
     const words = /** @type {Error} */ (error).message;
     // The last good bundle keeps running.
-    enter(words === 'cancelled' && before !== 'error' ? 'ready' : 'error', words);
+    enter(words === CANCELLED && before !== 'error' ? 'ready' : 'error', words);
   } finally {
     $('cancel').hidden = true;
   }
@@ -171,6 +171,11 @@ async function begin() {
   if (given) Object.assign(bench, given);
   openPrograms(given ?? examples.find(({ name }) => name === 'sin'));
   openTabs();
+  // An address that is pasted into the tab of this page.
+  window.onhashchange = async () => {
+    const other = await readAddress(location.hash);
+    if (other) openPrograms(other);
+  };
   await navigator.serviceWorker?.register('offline.js').catch(() => {});
 }
 

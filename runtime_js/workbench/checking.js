@@ -1,7 +1,7 @@
 // Checks of the text that is open, while it is typed: what the compiler says is shown below the editor.
 
 import { $, h, put } from '../page/elements.js';
-import { ask } from './compiler.js';
+import { ask, CANCELLED } from './compiler.js';
 import { applyEdits, drawChecked, textOf } from './editor.js';
 import { keep } from './sharing.js';
 import { drawSizes } from './sizes.js';
@@ -14,6 +14,8 @@ let timer = 0;
 let asking = null;
 /** The text that the compiler has seen last: places in questions are places of it. */
 let seen = '';
+/** The text that a compiler could not check: the next one is not asked again. */
+let refused = '';
 
 export function changed() {
   bench.files[bench.main] = textOf();
@@ -36,11 +38,12 @@ export async function whenChecked() {
 /** The text, and which file it is. */
 const identity = () => `${bench.program} ${bench.main}\n${textOf()}`;
 
-function check() {
+async function check() {
+  if (refused === identity()) return;
   asking ??= askForCheck().finally(() => {
     asking = null;
   });
-  return asking;
+  await asking;
 }
 
 async function askForCheck() {
@@ -51,7 +54,9 @@ async function askForCheck() {
     seen = given;
     if (given === identity()) show(answer, ms, heap);
   } catch (error) {
-    say(`${/** @type {Error} */ (error).message}`);
+    const { message } = /** @type {Error} */ (error);
+    if (message !== CANCELLED) refused = given;
+    say(message);
   } finally {
     if (given !== identity()) changed();
   }
@@ -60,7 +65,7 @@ async function askForCheck() {
 /** @param {any} answer @param {number} ms @param {number} heap */
 function show(answer, ms, heap) {
   bench.problems = answer.problems;
-  bench.hints = answer.hints;
+  bench.hints = bench.main === bench.program ? answer.hints : [];
   drawChecked();
   drawSizes(answer.dims);
   drawProblems();

@@ -5,7 +5,7 @@ import { enlarged, forgetMemory, hasMemory, keepMemory, keptMemory } from './sna
 
 /**
  * @typedef {{id: number, question: string, settings: any}} Question
- * @typedef {{id: number, answer?: any, problem?: string, phase?: string, isKept?: boolean, ms?: number, heap?: number}} Reply
+ * @typedef {{id: number, answer?: any, problem?: string, isFatal?: boolean, phase?: string, isKept?: boolean, ms?: number, heap?: number}} Reply
  */
 
 /** @param {string} name */
@@ -158,7 +158,9 @@ self.onmessage = async ({ data }) => {
   try {
     send(await answer(data));
   } catch (error) {
-    send({ id: data.id, problem: wordsOf(error) });
+    // Python has ended: it has used up the stack, or WebAssembly trapped.
+    const isFatal = error instanceof RangeError || error instanceof WebAssembly.RuntimeError;
+    send({ id: data.id, problem: wordsOf(error), isFatal });
   }
   // A compiler from a kept memory has imported all.
   if (hasPrepared || !hasModules) return;

@@ -100,18 +100,19 @@ const stateOf = doc =>
         '&': { height: '100%' },
         '.cm-scroller': { fontFamily: 'ui-monospace, monospace', fontSize: '13px' },
         '.cm-gutters': {
-          background: 'transparent',
+          background: 'var(--card)',
           color: 'var(--soft)',
           borderRight: '1px solid var(--line)',
         },
         '.cm-content': { caretColor: 'var(--ink)' },
         '&.cm-focused .cm-cursor': { borderLeftColor: 'var(--ink)' },
       }),
-      EditorView.contentAttributes.of({ 'aria-label': 'The program' }),
+      EditorView.contentAttributes.of({
+        'aria-label': 'The program. Escape, then Tab, leaves it.',
+      }),
       EditorView.updateListener.of(update => {
         if (update.docChanged) changed();
         if (update.selectionSet && !update.docChanged) takeLine();
-        if (update.docChanged && view.hasFocus) showCall(update.state.selection.main.head);
       }),
     ],
   });
@@ -146,7 +147,8 @@ export function replaceText(text) {
 /** Draws what the last check said. */
 export function drawChecked() {
   const { length } = view.state.doc;
-  const marks = bench.problems.map(problem => ({
+  const own = bench.main === bench.program ? bench.problems : [];
+  const marks = own.map(problem => ({
     from: Math.min(problem.from, length),
     to: Math.min(Math.max(problem.to, problem.from), length),
     severity: problem.severity,
@@ -158,6 +160,7 @@ export function drawChecked() {
   }));
   view.dispatch(setDiagnostics(view.state, marks));
   draw();
+  if (view.hasFocus) showCall(cursor());
 }
 
 /** Shapes, and the line that is pointed at. */
@@ -193,8 +196,6 @@ function takeLine() {
 
 /** @param {number} at */
 async function showCall(at) {
-  await whenSeen();
-  if (view.state.selection.main.head !== at) return;
   const { answer } = await ask('signature', { at }).catch(() => ({ answer: null }));
   if (view.state.selection.main.head !== at) return;
   const tooltip = answer && {

@@ -1,6 +1,6 @@
 // The tab Kernels: the code of one, each line a link to its line of the model, and what it costs on GPUs.
 
-import { h, put } from '../page/elements.js';
+import { $, h, put } from '../page/elements.js';
 import { askOfBundle } from './building.js';
 import { lineOf, linesOfKernels, namedLine } from './dispatches.js';
 import { bench, say } from './state.js';
@@ -45,6 +45,7 @@ export async function drawKernels(point, redraw) {
       { id: 'kernel-text', tabIndex: 0 },
     ),
   ]);
+  $('kernel-text').dataset.kernel = kernel;
   bench.announce('line');
 }
 

@@ -90,8 +90,12 @@ function sizesOf(value) {
 /** Programs, and what they read: kernels of their own, vocabularies. @param {string} name */
 export const isName = name => /^[\w-]{1,60}\.(wg|wgsl|json|txt)$/.test(name);
 
+/** A frame in another page neither changes nor shows what is kept for the next visit. */
+const isFrame = () => new URLSearchParams(location.search).has('embed');
+
 /** Keeps the programs for the next visit. */
 export function keep() {
+  if (isFrame()) return;
   try {
     localStorage.setItem(KEPT, JSON.stringify(content()));
   } catch {
@@ -100,6 +104,7 @@ export function keep() {
 }
 
 export function recall() {
+  if (isFrame()) return null;
   try {
     return checked(JSON.parse(localStorage.getItem(KEPT) ?? 'null'));
   } catch {

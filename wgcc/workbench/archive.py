@@ -26,8 +26,7 @@ _LEFT_OUT = {
 }  # fmt: skip
 _RUNTIME = (
     "__init__", "bundle_files", "data/__init__", "data/problems", "errors", "interrupts", "machine",
-    "plan", "plan_parts", "provers", "replace_file", "strict_json", "tokens/__init__",
-    "tokens/bundle_tokens", "tokens/pattern_cost", "tokens/pieces", "twin_form", "validate",
+    "plan", "plan_parts", "provers", "replace_file", "strict_json", "twin_form", "validate",
 )  # fmt: skip
 _TEXTS = {".py", ".lark", ".jinja", ".wgsl", ".txt", ".json"}
 # Modules of Python's library that compiling never imports; they are a third of its bytes.
@@ -37,7 +36,8 @@ _UNUSED_LIBRARY = (
     "multiprocessing", "nntplib", "optparse", "pdb", "pickletools", "plistlib", "poplib",
     "profile", "pstats", "pydoc", "pydoc_data", "smtplib", "socketserver", "sqlite3", "statistics",
     "tarfile", "tkinter", "tomllib", "trace", "turtle", "unittest", "uuid", "wsgiref", "xml",
-    "xmlrpc",
+    "xmlrpc", "asyncio/proactor_events", "asyncio/windows_events", "asyncio/windows_utils",
+    "concurrent/futures/process", "logging/config", "logging/handlers", "modulefinder",
 )  # fmt: skip
 _KEPT_ENCODINGS = {
     "__init__", "aliases", "ascii", "cp437", "latin_1", "raw_unicode_escape", "unicode_escape",
@@ -94,8 +94,9 @@ def _compiler_files() -> Iterator[tuple[str, bytes]]:
     runtime = _package("wgcc_runtime")
     for name in _RUNTIME:
         yield f"wgcc_runtime/{name}.py", (runtime / f"{name}.py").read_bytes()
-    for path in sorted([*runtime.glob("*.json"), *runtime.glob("tables/*.json")]):
-        yield f"wgcc_runtime/{path.relative_to(runtime).as_posix()}", path.read_bytes()
+    for pattern in ("tokens/*.py", "*.json", "tables/*.json"):
+        for path in sorted(runtime.glob(pattern)):
+            yield f"wgcc_runtime/{path.relative_to(runtime).as_posix()}", path.read_bytes()
     grammar = data_dir("grammar")
     for path in sorted([*grammar.rglob("*.wg"), *grammar.rglob("*.lark"), *grammar.glob("*.md")]):
         yield f"wgcc/_data/grammar/{path.relative_to(grammar).as_posix()}", path.read_bytes()
@@ -113,4 +114,5 @@ def _is_used(name: str) -> bool:
     first, _, rest = name.partition("/")
     if first == "encodings":
         return rest.removesuffix(".py").removesuffix(".pyc") in _KEPT_ENCODINGS
-    return first.removesuffix(".py").removesuffix(".pyc") not in _UNUSED_LIBRARY
+    modules = {part.removesuffix(".pyc").removesuffix(".py") for part in (first, name)}
+    return modules.isdisjoint(_UNUSED_LIBRARY)

@@ -19,26 +19,26 @@ Links = dict[str, list[str]]
 
 def kernel_links(compiled: Compiled) -> dict[str, Links]:
     """By kernel: the places of its variables, without their numbers, and of its bindings."""
-    producers = _producers(compiled)
     names = {kernel: file.name for file in compiled.planned.kernels for kernel in file.kernels}
     links: dict[str, Links] = {}
-    for dispatch in compiled.schedule.dispatches:
-        for launch in dispatch.launches.values():
-            name = names.get(launch.kernel)
-            if name is not None and name not in links:
-                bindings = [binding.name for binding in launch.kernel.bindings]
-                links[name] = _links_of(dispatch, bindings, producers)
+    for entry, scheduled in compiled.schedule.entries.items():
+        producers = _producers(compiled.program.entries[entry])
+        for dispatch in scheduled.dispatches:
+            for launch in dispatch.launches.values():
+                name = names.get(launch.kernel)
+                if name is not None and name not in links:
+                    bindings = [binding.name for binding in launch.kernel.bindings]
+                    links[name] = _links_of(dispatch, bindings, producers)
     return links
 
 
-def _producers(compiled: Compiled) -> dict[str, Node]:
-    graphs = list[Graph](compiled.program.entries.values())
-    every = (graph for outer in graphs for graph in (outer, *bodies(outer)))
-    return {v.name: node for graph in every for node in graph.nodes for v in node.outputs}
+def _producers(graph: Graph) -> dict[str, Node]:
+    nodes = (node for each in (graph, *bodies(graph)) for node in each.nodes)
+    return {value.name: node for node in nodes for value in node.outputs}
 
 
 def _links_of(dispatch: Dispatch, bindings: list[str], producers: Mapping[str, Node]) -> Links:
-    bound = {shown.split(" ", 1)[0]: name for name, shown in zip(bindings, dispatch.shows)}
+    bound = {shown.split(" ", 1)[0]: name for name, shown in zip(bindings, dispatch.shows, strict=False)}
     links: Links = {}
     for value, name in bound.items():
         node = producers.get(value)
