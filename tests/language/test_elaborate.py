@@ -241,30 +241,6 @@ def test_wrong_sizes_from_outside() -> None:
     assert problems(SIZED, sizes={"B": 0}) == ["WG0401 2 a dim must be positive, but `B` is 0"]
 
 
-SET = """
-model M {
-  l: Linear[1, 1]
-  optimizer opt: sgd { lr = warmup_cosine(step, peak = 0.1, warmup = 1, total = 9) }
-  entry train(x: f32[4, 1]) -> (rate: f32) {
-    minimize mean(l(x)) with opt
-    return opt.lr
-  }
-}
-"""
-
-
-def test_settings_of_optimizers_from_outside() -> None:
-    given = program(SET, sizes={"opt.lr": 0.25, "opt.momentum": 0.5})
-    written = SET.replace("warmup_cosine(step, peak = 0.1, warmup = 1, total = 9)", "0.25")
-    written = written.replace("sgd {", "sgd { momentum = 0.5;")
-    assert graph_text(given.entries["train"]) == graph_text(program(written).entries["train"])
-    with pytest.raises(WgError, match="no dim or const lr to set in .*; did you mean opt.lr?"):
-        program(SET, sizes={"lr": 0.25})
-    with pytest.raises(WgError, match="there is no optimizer op to set op.lr"):
-        program(SET, sizes={"op.lr": 0.25})
-    assert problems(SET, sizes={"opt.rl": 1})[0] == "WG0218 4 unknown setting of sgd: `rl`"
-
-
 def test_choosing_a_model() -> None:
     text = (
         "model A { entry f(x: f32) -> (y: f32) = x }\nmodel B { entry f(x: f32) -> (y: f32) = -x }"
