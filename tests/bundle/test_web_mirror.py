@@ -199,6 +199,7 @@ LARGEST = {
     "wgcc/serve.js": 1300,
     "wgcc/wasm.js": 4750,
     "wgcc/tokens.js": 8000,
+    "wgcc/adapters.js": 5500,
 }
 
 

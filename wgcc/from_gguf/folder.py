@@ -26,6 +26,8 @@ from wgcc.tokens.token_file import Unusable
 
 MODEL, WEIGHTS, TOKENS, BUNDLE = "model.wg", "weights.safetensors", "tokenizer.json", "bundle"
 TEMPLATE = "chat_template.txt"
+# In the metadata of the weights: files of adapters name it.
+ARCHITECTURE = "architecture"
 LONGEST_PROMPT = 16
 # Sums of a few thousand products in f32, through all blocks, against f64.
 TOLERANCE = 2e-3
@@ -62,7 +64,7 @@ def import_gguf(path: Path, sizes: Mapping[str, int], compares: bool = True) -> 
         bundle = compiled.files(arrays)
         difference = _difference(file, decoder, bundle, folder, own) if compares else None
         _refuse_difference(path, difference, ROUNDED if weights.notes else TOLERANCE)
-        contents[WEIGHTS] = _weights_file(arrays)
+        contents[WEIGHTS] = _weights_file(arrays, decoder.architecture)
         contents["README.md"] = _readme(path.name, title, decoder, weights, difference).encode()
         contents |= {f"{BUNDLE}/{member}": data for member, data in bundle.items()}
     count = sum(tensor.type.size for tensor in compiled.program.params.values())
@@ -106,10 +108,10 @@ def _chat_template(file: GgufFile) -> dict[str, Content]:
     return {TEMPLATE: template.encode()} if isinstance(template, str) else {}
 
 
-def _weights_file(arrays: Mapping[str, Array]) -> bytes:
+def _weights_file(arrays: Mapping[str, Array], architecture: str) -> bytes:
     from safetensors.numpy import save
 
-    return save({name: arrays[name] for name in sorted(arrays)})
+    return save({name: arrays[name] for name in sorted(arrays)}, {ARCHITECTURE: architecture})
 
 
 def _difference(
@@ -165,6 +167,20 @@ def _readme(
         "read a chunk and a token with a cache; `forget` empties it.",
         "",
     ])  # fmt: skip
+
+
+def architecture_of(folder: Path) -> str:
+    """That of an imported folder's model, as GGUF files name it."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(folder / WEIGHTS, "numpy") as file:
+            name = (file.metadata() or {}).get(ARCHITECTURE)
+    except (SafetensorError, OSError) as error:
+        raise WgError(f"cannot read {folder / WEIGHTS}: {error}") from None
+    if not name:
+        raise WgError(f"{folder / WEIGHTS} does not say its architecture: import the model again")
+    return str(name)
 
 
 def record(output: Path, imported: ImportedDecoder) -> dict[str, Any]:
