@@ -103,7 +103,7 @@ def complete_plan(
     """
     lazy = InitialValues(program, given or {})
     is_stored = bool(given) or lazy.bytes <= MOST_STORED
-    values = lazy.stored() if is_stored else lazy
+    values = lazy.to_store() if is_stored else lazy
     weights = _weights_content(program, values) if is_stored else None
     record: dict[str, Any] = {}
     if weights is not None:
@@ -197,7 +197,7 @@ class InitialValues(Mapping[str, Array]):
     def bytes(self) -> int:
         return sum(DTYPE_TABLE[t.type.dtype].bytes * t.type.size for t in self._tensors.values())
 
-    def stored(self) -> dict[str, Array]:
+    def to_store(self) -> dict[str, Array]:
         """Those that a file holds: beside many given ones, runtimes fill one number in."""
         is_small = self.bytes <= MOST_STORED
         return {name: self[name] for name in self if is_small or not self._is_filled(name)}

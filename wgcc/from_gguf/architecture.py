@@ -35,7 +35,7 @@ UNSUPPORTED_TENSORS = {
 
 @dataclass(frozen=True, slots=True)
 class RopeScaling:
-    """How much slower rotary positions turn for long texts: by numbers of the file, or by `factor`.
+    """Rotary positions turn slower for long texts: by numbers of the file, or by `factor`.
 
     Of kind `llama3`, frequencies that turn often within `original` tokens stay as they are, and
     those between `low` and `high` turns change gradually.
@@ -171,7 +171,7 @@ class _Facts:
         return value
 
     def rotary(self, head_size: int) -> int:
-        """Of each head; both halves turn, so that it is even."""
+        """How many numbers of a head turn: an even count, since both halves do."""
         count = self.count("rope.dimension_count", head_size)
         if count % 2 or count > head_size:
             raise WgError(f"{self._file.path} turns {count} of {head_size} numbers of a head")

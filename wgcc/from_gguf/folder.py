@@ -145,8 +145,8 @@ def _scores_of(
     with load(folder / BUNDLE, device="wasm") as model:
         ids = np.zeros((1, sequence), np.int32)
         ids[0, : len(prompt)] = prompt
-        scores: Array = model.call("score", ids=ids)["scores"]
-    return scores[0, : len(prompt)]
+        scores: Array = model.call("score", ids=ids)["scores"][0, : len(prompt)]
+    return scores
 
 
 def _difference(given: Array, wanted: Array) -> float:
@@ -166,7 +166,8 @@ def _loss(given: Array, original: Array) -> str:
 
 def _log_softmax(scores: Array) -> Array:
     shifted = scores - scores.max(axis=1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    logarithms: Array = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return logarithms
 
 
 def _refuse_difference(path: Path, difference: float | None, tolerance: float) -> None:

@@ -30,7 +30,10 @@ FACTS = {
     "activation": ("hidden_activation", "hidden_act", "activation_function"),
 }
 # Values that settings have where they are left out of the file, in any version of the library.
-DEFAULTS: dict[str, dict[str, Any]] = {"gemma": {"head_dim": 256}, "gpt2": {"activation_function": "gelu_new"}}
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "gemma": {"head_dim": 256},
+    "gpt2": {"activation_function": "gelu_new"},
+}
 # Settings, and the values with which nothing special is computed.
 ORDINARY: dict[str, tuple[Any, ...]] = {
     "scale_attn_by_inverse_layer_idx": (False, None),

@@ -70,7 +70,7 @@ BUFFERS = re.compile(r".*\.(rotary_emb\.inv_freq|attn\.bias|attn\.masked_bias)")
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a tensor is. `is_turned`: stored as `[inputs, outputs]`; `adds`: to each number."""
+    """The place of a tensor. `is_turned`: stored as `[inputs, outputs]`; `adds`: to each number."""
 
     file: BinaryIO
     stored: StoredTensor
@@ -138,7 +138,7 @@ class HuggingFaceFolder:
     def _find_tensors(self, config: Config) -> Iterator[tuple[str, _Place]]:
         architecture, used = architecture_of(config), set[str]()
         names = GPT2 if architecture == "gpt2" else DECODER
-        for file, stored in self._stored():
+        for file, stored in self._read_headers():
             if BUFFERS.fullmatch(stored.name):
                 continue
             name = _gguf_name(stored.name, names)
@@ -154,7 +154,7 @@ class HuggingFaceFolder:
             adds = float(architecture == "gemma" and name.endswith("norm.weight"))
             yield name, _Place(file, stored, is_turned, adds)
 
-    def _stored(self) -> Iterator[tuple[BinaryIO, StoredTensor]]:
+    def _read_headers(self) -> Iterator[tuple[BinaryIO, StoredTensor]]:
         """Every tensor of every file."""
         seen = set[str]()
         for path in self._files():
@@ -193,10 +193,10 @@ def _gguf_name(name: str, names: Mapping[str, str]) -> str | None:
     """`model.layers.3.mlp.up_proj.weight` → `blk.3.ffn_up.weight`"""
     stem, _, end = re.sub(r"^(model|transformer)\.", "", name).rpartition(".")
     number = re.search(r"\.(\d{1,5})\.", stem)
-    found = names.get(re.sub(r"\.\d{1,5}\.", ".#.", stem, count=1))
-    if found is None or end not in ("weight", "bias"):
+    target = names.get(re.sub(r"\.\d{1,5}\.", ".#.", stem, count=1))
+    if target is None or end not in ("weight", "bias"):
         return None
-    return f"{found.replace('#', number[1] if number else '')}.{end}"
+    return f"{target.replace('#', number[1] if number else '')}.{end}"
 
 
 def _as_gguf(name: str, place: _Place) -> StoredTensor:

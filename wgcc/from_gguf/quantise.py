@@ -29,7 +29,7 @@ Rules = Sequence[tuple[str, str]]
 
 
 class QuantisedFile:
-    """`losses`: for each rounded role, the error of the weights that were read, relative to them."""
+    """`losses`: for each rounded role, the error of the weights read so far, relative to them."""
 
     def __init__(self, file: TensorSource, decoder: Decoder, rules: Rules) -> None:
         self._file = file

@@ -1,4 +1,4 @@
-"""By what the frequencies of rotary positions are divided, for texts that are longer than usual."""
+"""Divisors for the frequencies of rotary positions, for texts that are longer than usual."""
 
 from __future__ import annotations
 

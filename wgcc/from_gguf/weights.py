@@ -16,7 +16,7 @@ from wgcc.from_gguf.pack import (
     pack_table,
     table_layer,
 )
-from wgcc.from_gguf.read import TensorSource, StoredTensor
+from wgcc.from_gguf.read import StoredTensor, TensorSource
 from wgcc.from_gguf.rope_factors import rope_factors
 from wgcc.lazy_numpy import Array, np
 
