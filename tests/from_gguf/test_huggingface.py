@@ -157,10 +157,10 @@ def test_hostile_places_are_refused(tmp_path: Path) -> None:
     index = path / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"a": "../secret.safetensors"}}))
     (tmp_path / "secret.safetensors").write_bytes(b"")
-    with pytest.raises(WgError, match="names `../secret.safetensors`, which is not in the folder"):
+    with pytest.raises(WgError, match=r"names `\.\./secret\.safetensors`, which is not in the folder"):
         open_model(path)
     index.unlink()
-    with pytest.raises(WgError, match="has neither model.safetensors nor"):
+    with pytest.raises(WgError, match=r"has neither model\.safetensors nor"):
         open_model(path)
     save_file({"x": np.zeros(2, np.int32)}, path / "model.safetensors")
     with pytest.raises(WgError, match="of type 'I32'; read are F32, F16, BF16"):

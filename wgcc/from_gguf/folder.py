@@ -1,4 +1,5 @@
-"""A GGUF file, or a folder of transformers, as a folder: the model's text, packed weights, vocabulary, and a bundle of them."""
+"""A GGUF file, or a folder of transformers, as a folder of ours: the model's text, packed weights,
+vocabulary, and a bundle of them."""
 
 from __future__ import annotations
 
