@@ -157,7 +157,9 @@ def test_hostile_places_are_refused(tmp_path: Path) -> None:
     index = path / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"a": "../secret.safetensors"}}))
     (tmp_path / "secret.safetensors").write_bytes(b"")
-    with pytest.raises(WgError, match=r"names `\.\./secret\.safetensors`, which is not in the folder"):
+    with pytest.raises(
+        WgError, match=r"names `\.\./secret\.safetensors`, which is not in the folder"
+    ):
         open_model(path)
     index.unlink()
     with pytest.raises(WgError, match=r"has neither model\.safetensors nor"):
