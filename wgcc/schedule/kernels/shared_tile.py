@@ -131,10 +131,10 @@ class SharedTile:
         place = self.at_group(group, k % VECTOR, lane)
         return expression("VECTOR[OWN % 4u]", VECTOR=place, OWN=own)
 
-    def at_part(self, part: int, k: Expr, lane: Expr) -> Expr:
+    def at_part(self, part: Expr, k: Expr, lane: Expr) -> Expr:
         """A vector by the number of its lane."""
-        at = f"{self.name}[{part}u][K][LANE]" if self._has_parts else f"{self.name}[K][LANE]"
-        return expression(at, K=k, LANE=lane)
+        at = f"{self.name}[PART][K][LANE]" if self._has_parts else f"{self.name}[K][LANE]"
+        return expression(at, PART=part, K=k, LANE=lane)
 
     def at(self, index: Expr) -> Expr:
         """An element of a tile that is one array."""

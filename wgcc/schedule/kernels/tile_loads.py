@@ -83,22 +83,25 @@ class TileLoad:
     def _stays(self) -> Iterator[Let]:
         """The minima tell drivers how large these can be, so that sums with them do not wrap."""
         lanes, upper = Name(self.shared.lanes), self.operand.name.upper()
-        if self.is_apart:
-            lane, step = (expression(f"slot {sign} LANES", LANES=lanes) for sign in "%/")
-            yield let(self.lane().name, self.within(lane, lanes))
-            yield let(self.first_inner.name, self.within(step, Name("TK")))
+        if self.is_placed:
+            own, step = (expression(f"slot {sign} {self.side_by_side}u") for sign in "%/")
+            if self.stays_in_row:
+                part = expression("OWN / LANES", OWN=own, LANES=lanes)
+                yield let(self.place("part0").name, self.within(part, u32(self.shared.parts)))
+                own = expression("OWN % LANES", OWN=own, LANES=lanes)
+            yield let(self.place("lane0").name, self.within(own, lanes))
+            yield let(self.place("step0").name, self.within(step, u32(self.steps_apart)))
         for unit in range(self.each if self.shared.is_grouped else 0):
             number = self.number(unit)
             own, inner = in_parens(self.own_at(unit, number)), self.inner_at(unit, number)
             part = expression(f"OWN / LANES * {self.shared.groups}u", OWN=own, LANES=lanes)
             group, lane = Binary("+", part, inner), expression("OWN % LANES", OWN=own, LANES=lanes)
-            yield let(self.group(unit).name, self.within(group, Name(f"{upper}_GROUPS")))
-            yield let(self.lane(unit).name, self.within(lane, lanes))
+            yield let(self.place(f"group{unit}").name, self.within(group, Name(f"{upper}_GROUPS")))
+            yield let(self.place(f"lane{unit}").name, self.within(lane, lanes))
 
     def _rows(self) -> Iterator[Let]:
         operand = self.operand
-        units = range(0, self.each, self.passes) if self.is_apart else range(self.each)
-        for unit in units[:1] if self.stays_in_row else units:
+        for unit in range(1 if self.stays_in_row else self.each):
             for component in range(self.rows_each):
                 part, own = self.part(unit, component), self.own(unit, component)
                 inside = self.within(own, self.own_end) if self.ends or self.is_partly else own
@@ -109,7 +112,9 @@ class TileLoad:
     def loads(self) -> Body:
         """Loads the units of a thread; many of them in a loop, which stores them, too."""
         units = range(1 if self.has_loop else self.each)
-        loads = tuple(load for unit in units for load in self._joined(self._load_unit(unit)))
+        loads = tuple(
+            load for unit in units for load in self._under_one_condition(self._load_unit(unit))
+        )
         if not self.has_loop:
             return loads
         body = (*statements("let u = slot + i * THREADS;"), *loads, *self._store_unit(0))
@@ -118,9 +123,11 @@ class TileLoad:
     def stores(self) -> Body:
         """Writes what was loaded without a loop to the tile."""
         units = range(0 if self.has_loop else self.each)
-        return tuple(store for unit in units for store in self._joined(self._store_unit(unit)))
+        return tuple(
+            store for unit in units for store in self._under_one_condition(self._store_unit(unit))
+        )
 
-    def _joined(self, unit: Iterator[Statement]) -> Body:
+    def _under_one_condition(self, unit: Iterator[Statement]) -> Body:
         """Has one condition for all that a unit loads or stores, where steps are written out."""
         body = tuple(unit)
         guarded = [statement for statement in body if isinstance(statement, If)]
@@ -184,10 +191,11 @@ class TileLoad:
 
     def _vector_places(self, unit: int, inner: Expr, own: Expr) -> Places:
         """One vector, or four transposed ones, by where they are along both axes."""
-        if self.is_apart:
-            return (), (self.shared.at_part(unit // self.passes, inner, self.lane()),)
+        if self.is_placed:
+            part = self.place("part0") if self.stays_in_row else u32(unit // self.passes)
+            return (), (self.shared.at_part(part, inner, self.place("lane0")),)
         if self.shared.is_grouped:
-            group, lane = self.group(unit), self.lane(unit)
+            group, lane = self.place(f"group{unit}"), self.place(f"lane{unit}")
             return (), tuple(self.shared.at_group(group, rest, lane) for rest in range(VECTOR))
         at, k = Name(f"{self.operand.name}_at{unit}"), Name(f"{self.operand.name}_in{unit}")
         if not self.is_along_inner:
@@ -220,9 +228,7 @@ class TileLoad:
         return Binary("<", self.number(unit), u32(self.count))
 
     def part(self, unit: int, component: int) -> str:
-        if self.hoisted and (self.stays_in_row or self.is_apart):
-            unit = unit // self.passes if self.is_apart else 0
-        return f"{unit}_{component}"
+        return f"{0 if self.stays_in_row and self.hoisted else unit}_{component}"
 
     def own(self, unit: int, component: int) -> Name:
         """The row or column of an element."""
@@ -286,7 +292,7 @@ class TileLoad:
     def stays_in_row(self) -> bool:
         """Are all units of a thread in one row or column?"""
         is_row = self.operand.fast != INNER and self.tile.threads % self.across == 0
-        return is_row and not self.is_apart
+        return is_row and (self.hoisted or not self.is_placed)
 
     @property
     def has_loop(self) -> bool:
@@ -295,34 +301,34 @@ class TileLoad:
         return has_loop and not self.shared.is_unrolled
 
     @property
-    def is_apart(self) -> bool:
-        """Do the units of a thread differ by constants: in the part of the tile, or in the step?
+    def is_placed(self) -> bool:
+        """Is it known before the loop where a thread stores, but for constants?
 
-        All of them are for one lane of those that read the tile.
+        Units are some steps apart, and in the next part of the tile after the last step; all of
+        one part if rows or columns are hoisted, which takes registers for each.
         """
         is_vector = self.width == VECTOR and not self.is_along_inner
         is_whole = not self.is_partly and self.tile.tk % self.steps_apart == 0
         return self.shared.is_unrolled and is_vector and is_whole
 
     @property
+    def side_by_side(self) -> int:
+        """Units of one step that the threads load at once."""
+        is_row = self.hoisted and self.tile.threads % self.across == 0
+        return self.across if is_row else self.shared.count
+
+    @property
     def steps_apart(self) -> int:
-        """How many steps of all lanes the threads load at once."""
-        return self.tile.threads // self.shared.count
+        return max(1, self.tile.threads // self.side_by_side)
 
     @property
     def passes(self) -> int:
-        """The units of a thread for a part of the tile."""
-        return self.tile.tk // self.steps_apart
+        """The units of a thread for one part of the tile."""
+        return max(1, self.tile.tk // self.steps_apart)
 
-    @property
-    def first_inner(self) -> Name:
-        return Name(f"{self.operand.name}_step0")
-
-    def lane(self, unit: int | None = None) -> Name:
-        return Name(f"{self.operand.name}_lane{'' if unit is None else unit}")
-
-    def group(self, unit: int) -> Name:
-        return Name(f"{self.operand.name}_group{unit}")
+    def place(self, what: str) -> Name:
+        """The name of what is the same in every tile."""
+        return Name(f"{self.operand.name}_{what}")
 
     @property
     def ends(self) -> bool:
@@ -361,8 +367,8 @@ class TileLoad:
 
     def own_at(self, unit: int, number: Expr) -> Expr:
         """The place of a unit along the operand's own axis."""
-        if self.is_apart:
-            return plus(self.lane(), unit // self.passes, self.shared.lanes)
+        if self.is_placed and not self.stays_in_row:
+            return plus(self.place("lane0"), unit // self.passes, self.shared.lanes)
         if self.is_along_inner:
             own = Binary("/", number, u32(self.neighbours))
             return Binary("%", own, self.own_units) if self.wraps else own
@@ -371,13 +377,12 @@ class TileLoad:
         return Binary("%", number, self.own_units)
 
     def inner_at(self, unit: int, number: Expr) -> Expr:
-        if self.is_apart:
-            return plus(self.first_inner, unit % self.passes * self.steps_apart)
+        if self.is_placed:
+            return plus(self.place("step0"), unit % self.passes * self.steps_apart)
         if not self.is_along_inner:
             is_fast = self.operand.fast == INNER
-            return Binary(
-                "%" if is_fast else "/", number, Name("TK") if is_fast else self.own_units
-            )
+            by = Name("TK") if is_fast else self.own_units
+            return Binary("%" if is_fast else "/", number, by)
         text = "UNIT % NEAR + UNIT / (NEAR * UNITS) * NEAR" if self.wraps else "UNIT % NEAR"
         return expression(text, UNIT=number, NEAR=self.neighbours, UNITS=self.own_units)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wgcc.kernel.build import all_of, expression, in_parens, let, statements, u32, when
+from wgcc.kernel.build import all_of, expression, in_parens, let, statements, when
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Binary, Call, Expr, If, Let, Name, Statement
 from wgcc.schedule.kernel import VECTOR
@@ -232,8 +232,10 @@ def _reads(shared: SharedTile, k: int | None, count: int, lane: str) -> list[Exp
     size, kind = min(count, VECTOR), "vec4<f32>" if shared.width == VECTOR else "f32"
     elements = []
     for number in range(count // shared.width):
-        is_loop = k is None
-        read = shared.read(Name("k"), number, lane) if is_loop else shared.read_step(k, number, lane)
+        if k is None:
+            read = shared.read(Name("k"), number, lane)
+        else:
+            read = shared.read_step(k, number, lane)
         elements.append(Call(kind, (read,)) if shared.half else read)
     if shared.width == VECTOR or size == 1:
         return elements
