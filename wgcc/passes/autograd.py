@@ -269,7 +269,8 @@ def _minimize(builder: Builder, node: Node, missing: Missing) -> Sequence[Value]
     before = len(builder.nodes)
     gradients = differentiate(builder, loss, params, seed, missing)
     scale = node.attrs["settings"].get("loss_scale", seed.name if seed in dynamic else 1.0)
-    builder.nodes[before:] = [with_scale(made, scale) for made in builder.nodes[before:]]
+    if scale != 1.0:
+        builder.nodes[before:] = [with_scale(made, scale) for made in builder.nodes[before:]]
     reached = [i for i, gradient in enumerate(gradients) if gradient is not None]
     with builder.at(node.span, node.attrs["optimizer"]):
         *updated, norm = builder.apply_many(

@@ -25,7 +25,7 @@ from wgcc.ir.loops import (
 from wgcc.ir.program import Program, Wanted, capture_key, counts_key
 from wgcc.ops.attention_grad import attention_weights
 from wgcc.ops.markers import DIFFERENTIATING, WATCH, WATCHED
-from wgcc.passes.loss_scale import unscaled
+from wgcc.passes.loss_scale import divide_by_scale
 from wgcc.passes.rewrite import LIKE_AN_OP, Rewrite, builder_for
 from wgcc.spelling import did_you_mean
 
@@ -345,7 +345,7 @@ def _settle_gradients(graph: Graph) -> Graph:
         names[node.output.name], stats[name] = name, node.attrs["stats"]
     builder = builder_for(graph)
     graph, values = _reach(graph, {*names}, builder)
-    graph, values = unscaled(graph, values, builder.inner())
+    graph, values = divide_by_scale(graph, values, builder.inner())
     wanted = {names[made]: (value, stats[names[made]]) for made, value in values.items()}
     return _remove_marks(_with_outputs(graph, wanted, builder))
 

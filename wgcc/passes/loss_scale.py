@@ -23,7 +23,7 @@ def with_scale(node: Node, scale: Scale) -> Node:
     return node
 
 
-def unscaled(
+def divide_by_scale(
     graph: Graph, values: Mapping[str, Value], b: Builder
 ) -> tuple[Graph, dict[str, Value]]:
     """`values`: what is captured, by the names of watched gradients. f16 could not hold all of

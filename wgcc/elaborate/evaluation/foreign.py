@@ -182,7 +182,7 @@ def report_prefixed(context: Context, node: ast.Member) -> None:
 
 
 def explain_name(problem: Diagnostic, node: ast.Name) -> None:
-    """What to write in place of `True`, or of `self.` before a member."""
+    """Say what to write in place of `True`, or of `self.` before a member."""
     span = node.span
     member = re.match(r"\.(\w+)", span.source.text[span.end :])
     if node.text == "self" and member:

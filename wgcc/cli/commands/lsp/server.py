@@ -99,7 +99,7 @@ class EditorSession:
             waiting.cancel()
 
     def _publish(self, uri: str) -> None:
-        """With the version of the text, so that an editor can tell what is out of date."""
+        """Diagnostics name the version of the text, so that an editor can tell old ones."""
         version = self.server.workspace.get_text_document(uri).version
         problems = diagnostics(self.documents.get(uri))
         params = types.PublishDiagnosticsParams(uri, problems, version)
