@@ -100,21 +100,21 @@ def page_files(folder: Path, entry: str, is_served: bool) -> dict[str, str]:
 
 def _kept_files(page: Mapping[str, str], entry: str) -> dict[str, str]:
     sources = [entry, {**runtime_modules(), **page}, _data_files()]
-    return _kept("javascript", sources, lambda: _stripped_files(page, entry))
+    return _keep("javascript", sources, lambda: _stripped_files(page, entry))
 
 
-def _kept(kind: str, sources: Any, make: Callable[[], dict[str, str]]) -> dict[str, str]:
+def _keep(kind: str, sources: Any, make: Callable[[], dict[str, str]]) -> dict[str, str]:
     """The files as an earlier run of this wgcc made them of these sources, if there was one."""
     tools = [_text(Path(__file__).with_name(name)) for name in _TOOLS]
     digest = hashlib.sha256(json.dumps([sources, tools], sort_keys=True).encode()).hexdigest()
     key = f"{kind}-{digest[:24]}"
     kept = read_cached(key)
     if kept is not None:
-        found: dict[str, str] = json.loads(kept)
-        return found
-    made = make()
-    keep_cached(key, json.dumps(made).encode())
-    return made
+        files: dict[str, str] = json.loads(kept)
+        return files
+    files = make()
+    keep_cached(key, json.dumps(files).encode())
+    return files
 
 
 def _stripped_files(page: Mapping[str, str], entry: str) -> dict[str, str]:
@@ -299,7 +299,7 @@ def _runtime_objects(scripts: Mapping[str, str]) -> str:
 def _scripts(folder: Path, entry: str) -> dict[str, str]:
     """The files of a page as scripts."""
     files = page_files(folder, entry, False)
-    return _kept("scripts", files, lambda: {name: _script(name, files[name]) for name in files})
+    return _keep("scripts", files, lambda: {name: _script(name, files[name]) for name in files})
 
 
 def _script(name: str, text: str) -> str:
