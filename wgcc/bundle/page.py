@@ -48,11 +48,12 @@ FILES = {
     "wgcc/serve.js": "serve/serve.js",
     "wgcc/wasm.js": "wasm/wasm.js",
     "wgcc/tokens.js": "tokens/tokens.js",
+    "wgcc/adapters.js": "adapters/adapters.js",
 }
 # The script of a page, which imports them.
 PAGE = "wgcc/page.js"
-# Only bundles with a file of tokens have it.
-TOKENS = "wgcc/tokens.js"
+# Only bundles with a file of tokens have them.
+TOKENS, ADAPTERS = "wgcc/tokens.js", "wgcc/adapters.js"
 # What joins and strips: other code makes other files of the same sources.
 _TOOLS = ("page.py", "javascript.py", "modules.py")
 _BANNER = "// The runtime of wgcc, MIT licence; with comments: runtime_js of the sources of wgcc.\n"
@@ -71,7 +72,7 @@ def shipped_files(files: Iterable[str]) -> dict[str, str]:
 
 
 def without_tokens(runtime: Mapping[str, str], files: Iterable[str]) -> dict[str, str]:
-    left_out = () if TOKENIZER in files else (TOKENS,)
+    left_out = () if TOKENIZER in files else (TOKENS, ADAPTERS)
     return {name: text for name, text in runtime.items() if name not in left_out}
 
 
