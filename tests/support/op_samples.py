@@ -11,8 +11,7 @@ import numpy as np
 from wgcc.evaluate import evaluate
 from wgcc.ir.graph import FLOATS, Builder, Graph, Node, TensorType, Value
 from wgcc.ops import OPS, Op, infer_types
-from wgcc.ops.checks import numpy_dtype
-from wgcc.ops.registry import Pointwise, Sample, Source
+from wgcc.ops.registry import Pointwise, Sample, Source, numpy_dtype
 
 Array = np.ndarray[Any, Any]
 

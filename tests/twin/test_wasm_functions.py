@@ -16,7 +16,7 @@ from wgcc.backends.wasm.encoding.module import PAGE, Module
 from wgcc.backends.wasm.wgsl.library import Library, standard_function, standard_functions
 from wgcc.kernel.parse import parse_functions
 from wgcc.ops import OPS
-from wgcc.ops.checks import FOLDER
+from wgcc.ops.registry import FOLDER
 
 
 @cache

@@ -17,8 +17,7 @@ from wgcc.backends.wasm.wgsl.evaluate import Constant, Local, UnsupportedError
 from wgcc.backends.wasm.wgsl.lanes import Code, Type
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.kernel.parse import parse_expression, parse_functions, parse_statements
-from wgcc.ops.checks import numpy_dtype, wgsl_type
-from wgcc.ops.registry import Op, Pointwise, Sample, Source
+from wgcc.ops.registry import Op, Pointwise, Sample, Source, numpy_dtype, wgsl_type
 
 LEAST, MOST = -(2**31), 2**31 - 1
 i32, u32, f32 = np.int32, np.uint32, np.float32

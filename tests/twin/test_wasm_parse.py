@@ -25,8 +25,7 @@ from wgcc.kernel.tree import (
     Unary,
 )
 from wgcc.ops import OPS
-from wgcc.ops.checks import FOLDER
-from wgcc.ops.registry import Op, Pointwise, Reduce, Source, Update
+from wgcc.ops.registry import FOLDER, Op, Pointwise, Reduce, Source, Update
 
 X, Y, Z = Name("x"), Name("y"), Name("z")
 ONE = Literal(1.0, "f32")

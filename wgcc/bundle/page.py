@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from html import escape
 from pathlib import Path, PurePosixPath
@@ -98,17 +98,28 @@ def page_files(folder: Path, entry: str, is_served: bool) -> dict[str, str]:
     return _stripped_files(modules, f"own/{entry}")
 
 
+@lru_cache(maxsize=8)
+def _page_scripts(folder: Path, entry: str) -> dict[str, str]:
+    """The same files as scripts of one page."""
+    files = page_files(folder, entry, False)
+    return _keep(files, lambda: {name: _script(name, text) for name, text in files.items()})
+
+
 def _kept_files(page: Mapping[str, str], entry: str) -> dict[str, str]:
-    """The files as an earlier run of this wgcc made them, if there was one."""
-    modules, data = {**runtime_modules(), **page}, _data_files()
+    sources = [entry, {**runtime_modules(), **page}, _data_files()]
+    return _keep(sources, lambda: _stripped_files(page, entry))
+
+
+def _keep(sources: object, make: Callable[[], dict[str, str]]) -> dict[str, str]:
+    """What is made of these texts, as an earlier run of this wgcc made it, if there was one."""
     tools = [_text(Path(__file__).with_name(name)) for name in _TOOLS]
-    sources = json.dumps([entry, modules, data, tools], sort_keys=True)
-    key = f"javascript-{hashlib.sha256(sources.encode()).hexdigest()[:24]}"
+    content = json.dumps([sources, tools], sort_keys=True)
+    key = f"javascript-{hashlib.sha256(content.encode()).hexdigest()[:24]}"
     kept = read_cached(key)
     if kept is not None:
         files: dict[str, str] = json.loads(kept)
         return files
-    files = _stripped_files(page, entry)
+    files = make()
     keep_cached(key, json.dumps(files).encode())
     return files
 
@@ -231,9 +242,8 @@ def build_page(
     def inline(match: re.Match[str]) -> str:
         if match[1].endswith(".css"):
             return f"<style>\n{_style(html, match[1])}</style>"
-        runtime = dict(page_files(html.parent, match[1], False))
-        script = _script(PAGE, runtime.pop(PAGE))
-        page = fill(script, **_values(plan, files, data, seal, large or {}))
+        runtime = dict(_page_scripts(html.parent, match[1]))
+        page = fill(runtime.pop(PAGE), **_values(plan, files, data, seal, large or {}))
         text = "\n".join([_runtime_objects(without_tokens(runtime, files)), page, ""])
         return f'<script type="module">\n{_safe(text)}</script>'
 
@@ -286,14 +296,12 @@ def _files_beside(sizes: Sizes) -> str:
 def _runtime_objects(files: Mapping[str, str]) -> str:
     """The objects of all files; as one function, whose text also starts a worker."""
     objects = "\n".join(
-        f"const {_variable(name)}=(()=>{{\n{_script(name, text)}\n}})();"
-        for name, text in files.items()
+        f"const {_variable(name)}=(()=>{{\n{text}\n}})();" for name, text in files.items()
     )
     names = ",".join(map(_variable, files))
     return f"const runtime=()=>{{\n{objects}\nreturn{{{names}}};\n}};\nconst{{{names}}}=runtime();"
 
 
-@lru_cache(maxsize=64)
 def _script(name: str, text: str) -> str:
     """A joined file without imports and exports: it takes from the objects of other files.
 

@@ -13,7 +13,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from wgcc.backends.wasm.twin import Twin
-from wgcc.bundle.entry_records import (
+from wgcc.bundle.content import (
     capture_records,
     exchange_record,
     output_types,
@@ -32,8 +32,8 @@ from wgcc.schedule.kernel import (
     Place,
     Schedule,
 )
-from wgcc.schedule.kernels.copies import COPIES
 from wgcc.schedule.kernels.guard import FLAG
+from wgcc.schedule.kernels.update import COPIES
 from wgcc.tokens.token_file import TokenFile
 from wgcc_runtime.strict_json import KEY, plan_digest
 

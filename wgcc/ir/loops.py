@@ -123,6 +123,15 @@ def with_body(node: Node, body: Graph) -> Node:
     return node if body is node.attrs["body"] else replace(node, attrs={**node.attrs, "body": body})
 
 
+def where_loops(graph_pass: Callable[[Graph], Graph]) -> Callable[[Graph], Graph]:
+    """A pass that leaves graphs without loops as they are."""
+
+    def run(graph: Graph) -> Graph:
+        return graph_pass(graph) if any(map(loop_of, graph.nodes)) else graph
+
+    return run
+
+
 def map_bodies(graph: Graph, change: Callable[[Graph], Graph]) -> Graph:
     """`graph` with every body (not those inside bodies) replaced by what `change` makes of it."""
     if not any("body" in node.attrs for node in graph.nodes):

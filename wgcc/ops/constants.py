@@ -28,7 +28,15 @@ from wgcc.ir.dtypes import INTEGER_RANGES, INTEGERS, NARROW_INTEGERS, NUMBERS, P
 from wgcc.ir.graph import DTYPES, FLOATS, Builder, Node, TensorType, Value
 from wgcc.ir.places import ALIGNMENT, round_up
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import (
+from wgcc.ops.elementwise import no_grad
+from wgcc.ops.formula import samples_of
+from wgcc.ops.registry import (
+    Op,
+    Pointwise,
+    Sample,
+    ShapeError,
+    Source,
+    Special,
     check_dtype,
     check_number,
     check_same,
@@ -37,9 +45,6 @@ from wgcc.ops.checks import (
     numpy_dtype,
     wgsl_type,
 )
-from wgcc.ops.elementwise import no_grad
-from wgcc.ops.formula import samples_of
-from wgcc.ops.registry import Op, Pointwise, Sample, ShapeError, Source, Special
 
 
 def infer_const(value: float | int | bool, dtype: str) -> TensorType:

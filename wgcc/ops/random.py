@@ -11,8 +11,7 @@ from math import prod
 
 from wgcc.ir.graph import Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_scalar, check_sizes
-from wgcc.ops.registry import Op, Sample, ShapeError, Source
+from wgcc.ops.registry import Op, Sample, ShapeError, Source, check_scalar, check_sizes
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA

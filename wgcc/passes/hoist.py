@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 
 from wgcc.ir.graph import Builder, Graph, Node, Value, producers_of
-from wgcc.ir.loops import Loop, loop_of, map_bodies, stack_type, unique_names
+from wgcc.ir.loops import Loop, loop_of, map_bodies, stack_type, unique_names, where_loops
 from wgcc.ops import OPS
 from wgcc.ops.markers import DIFFERENTIATING
 from wgcc.ops.registry import Expand, Pointwise, Reduce, Source, Special, View
@@ -43,9 +43,7 @@ def hoist_from_gradients(graph: Graph) -> Graph:
 
 def _hoist(graph: Graph, unless: int) -> Graph:
     """Loops whose mark to recompute is `unless` or more stay as they are."""
-    if not any(loop_of(node) for node in graph.nodes):
-        return graph
-    graph = map_bodies(graph, partial(_hoist, unless=unless))
+    graph = map_bodies(graph, where_loops(partial(_hoist, unless=unless)))
     rewrite = Rewrite(graph)
     for old in graph.nodes:
         node = rewrite.current_node(old)

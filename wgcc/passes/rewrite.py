@@ -192,6 +192,17 @@ def composite(node: Node) -> Parts | None:
     return lower.rule if isinstance(lower, Expand) else None
 
 
+def without_marks(graph: Graph, *ops: str) -> Graph:
+    """The graph without nodes of these ops, also in bodies: their operand is used instead."""
+    rewrite = Rewrite(graph)
+    for node in graph.nodes:
+        if node.op in ops:
+            rewrite.put(node.output, rewrite.current(node.inputs[0]))
+        else:
+            rewrite.keep(node)
+    return map_bodies(rewrite.finish(), lambda body: without_marks(body, *ops))
+
+
 def expand(graph: Graph, parts_of: Callable[[Node], Parts | None] = composite) -> Graph:
     """`parts_of` says of what a node consists; None keeps it."""
     rewrite = Rewrite(graph)

@@ -13,7 +13,7 @@ from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.backends.wasm.write_kernel import scratch_words, write_kernel
 from wgcc.ir.places import ceil_div
 from wgcc.schedule.kernel import WORD, Dispatch, DispatchWork, Place, Rounds, Schedule
-from wgcc.schedule.kernels.copies import COPIES, master
+from wgcc.schedule.kernels.update import COPIES, master
 
 if TYPE_CHECKING:
     from wgcc.backends.wasm.panels.blas import BlasProduct, PlacedWork

@@ -26,7 +26,7 @@ from wgcc.kernel.tree import (
 )
 from wgcc.kernel.types import SHORT_VECTORS, SUFFIXES
 from wgcc.schedule.kernel import Kernel
-from wgcc.schedule.kernels.render import tree_of
+from wgcc.schedule.kernels.context import tree_of
 
 # Longer heads of functions have a line for each parameter.
 MAX_COLUMNS = 108

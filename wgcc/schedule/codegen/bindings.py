@@ -16,7 +16,7 @@ from wgcc.ir.loops import Part
 from wgcc.ir.places import SCALARS
 from wgcc.kernel.build import expression, in_parens, member, select, u32
 from wgcc.kernel.tree import Assign, Binary, Call, Element, Expr, Member, Name, names_of
-from wgcc.ops.checks import literal, wgsl_type
+from wgcc.ops.registry import literal, wgsl_type
 from wgcc.schedule.kernel import BYTES, VECTOR, WORD, Binding, Grid, Place
 
 

@@ -27,8 +27,7 @@ from wgcc.kernel.tree import (
     Statement,
 )
 from wgcc.ops import OPS
-from wgcc.ops.checks import wgsl_type
-from wgcc.ops.registry import Helper, Indirect, Join, Pointwise, Source, View
+from wgcc.ops.registry import Helper, Indirect, Join, Pointwise, Source, View, wgsl_type
 from wgcc.schedule.codegen.bindings import (
     Bindings,
     Hoisting,

@@ -16,7 +16,7 @@ from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import expression, functions, member, when
 from wgcc.kernel.tree import Constant, Declaration, Name, Return, Statement
 from wgcc.ops.attention import HIDDEN, AttentionScope, optional
-from wgcc.ops.checks import wgsl_type
+from wgcc.ops.registry import wgsl_type
 from wgcc.schedule.codegen.bindings import number
 from wgcc.schedule.codegen.emitter import COMPONENTS, Emitter
 from wgcc.schedule.codegen.emitter import Scope as Statements

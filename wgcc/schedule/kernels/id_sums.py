@@ -20,8 +20,8 @@ from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import counted_loop, expression, let, select, several, statements, u32, when
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Binary, Call, Declaration, Expr, Name, Return, Statement
-from wgcc.ops.checks import wgsl_type
 from wgcc.ops.gather import FAN, RUN
+from wgcc.ops.registry import wgsl_type
 from wgcc.schedule.codegen.bindings import clamp_index, expr_of, thread_index, zero
 from wgcc.schedule.codegen.emitter import Emitter, Scope
 from wgcc.schedule.fuse.group import Group

@@ -47,8 +47,7 @@ from wgcc.kernel.tree import (
     Statement,
     statements_of,
 )
-from wgcc.ops.checks import wgsl_type
-from wgcc.ops.registry import Reduce
+from wgcc.ops.registry import Reduce, wgsl_type
 from wgcc.passes.dataflow import lowering
 from wgcc.schedule.codegen.bindings import Touch, is_counter, thread_index
 from wgcc.schedule.codegen.emitter import Emitter
@@ -56,7 +55,7 @@ from wgcc.schedule.fuse.group import Group, column_sums, rows_of
 from wgcc.schedule.fuse.merge import RowLoops
 from wgcc.schedule.kernel import GOOD_ITERATIONS, Launch, WorkgroupVariable, grid_of, unroll_times
 from wgcc.schedule.kernels.context import Context, GroupCode
-from wgcc.schedule.kernels.lane_shape import LaneShape, lane_shape
+from wgcc.schedule.kernels.workgroup_shape import LaneShape, lane_shape
 
 # Shorter rows are reduced by one thread.
 MIN_SHARED_ROW = 32

@@ -16,8 +16,8 @@ from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import expression, select, statements
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Call, Declaration, Expr, Name, Return
-from wgcc.ops.checks import wgsl_type
 from wgcc.ops.ordering import HIDDEN
+from wgcc.ops.registry import wgsl_type
 from wgcc.schedule.codegen.bindings import number, thread_index
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.fuse.group import Group

@@ -14,7 +14,7 @@ from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import all_of, expression, in_parens, select, statements, u32, when
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Assign, Binary, Expr, Name, Statement
-from wgcc.ops.checks import wgsl_type
+from wgcc.ops.registry import wgsl_type
 from wgcc.schedule.codegen.bindings import byte_of, clamp_index, expr_of
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.fuse.group import Group

@@ -40,7 +40,7 @@ from wgcc.kernel.tree import (
     Name,
     Unary,
 )
-from wgcc.ops.checks import FOLDER
+from wgcc.ops.registry import FOLDER
 
 BUILT_IN = Path(__file__).parent / "functions"
 
