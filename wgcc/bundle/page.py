@@ -111,7 +111,7 @@ def _kept_files(page: Mapping[str, str], entry: str) -> dict[str, str]:
 
 
 def _keep(sources: object, make: Callable[[], dict[str, str]]) -> dict[str, str]:
-    """What is made of these texts, as an earlier run of this wgcc made it, if there was one."""
+    """The files made of these texts, kept from an earlier run of this wgcc if there was one."""
     tools = [_text(Path(__file__).with_name(name)) for name in _TOOLS]
     content = json.dumps([sources, tools], sort_keys=True)
     key = f"javascript-{hashlib.sha256(content.encode()).hexdigest()[:24]}"

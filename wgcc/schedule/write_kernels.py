@@ -148,7 +148,7 @@ class KernelWriter:
             planned.parts,
         )
         if self.copies is not None:
-            context.halves, context.copied = True, self.copies.copied
+            context.halves, context.copied = True, self.copies.regions_to_copy
         return context
 
     def _code(self, group: Group, context: Context) -> GroupCode:

@@ -55,7 +55,7 @@ from wgcc.schedule.fuse.group import Group, column_sums, rows_of
 from wgcc.schedule.fuse.merge import RowLoops
 from wgcc.schedule.kernel import GOOD_ITERATIONS, Launch, WorkgroupVariable, grid_of, unroll_times
 from wgcc.schedule.kernels.context import Context, GroupCode
-from wgcc.schedule.kernels.workgroup_shape import LaneShape, lane_shape
+from wgcc.schedule.kernels.tile_shape import LaneShape, lane_shape
 
 # Shorter rows are reduced by one thread.
 MIN_SHARED_ROW = 32

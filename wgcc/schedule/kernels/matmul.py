@@ -45,9 +45,10 @@ from wgcc.schedule.kernels.operands import (
     write_loader,
     write_plain_loader,
 )
+from wgcc.schedule.kernels.shared_tile import SharedTile
 from wgcc.schedule.kernels.tile_loads import TileLoad
-from wgcc.schedule.kernels.tiles import ResultBlock, SharedTile
-from wgcc.schedule.kernels.workgroup_shape import Sizes, Tile, tile_shapes
+from wgcc.schedule.kernels.tile_results import ResultBlock
+from wgcc.schedule.kernels.tile_shape import Sizes, Tile, tile_shapes
 
 # How many shapes tuning tries.
 CANDIDATES = 4

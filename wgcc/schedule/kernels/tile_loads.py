@@ -25,8 +25,30 @@ from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Assign, Binary, Call, Expr, Let, Name, Statement
 from wgcc.schedule.kernel import VECTOR
 from wgcc.schedule.kernels.operands import INNER, Operand
-from wgcc.schedule.kernels.tiles import SharedTile, add, fours, plus
-from wgcc.schedule.kernels.workgroup_shape import Sizes, Tile
+from wgcc.schedule.kernels.shared_tile import SharedTile
+from wgcc.schedule.kernels.tile_shape import Sizes, Tile
+
+
+def plus(start: Expr, count: int, step: str = "") -> Expr:
+    """`start + 2u * STEP`, or `start` itself for none."""
+    if not count:
+        return start
+    by = expression(f"COUNT * {step}", COUNT=count) if step else u32(count)
+    return Binary("+", start, by)
+
+
+def add(first: Expr, second: Expr) -> Expr:
+    """A sum without parentheses around its second part."""
+    match second:
+        case Binary("+", left, right, False):
+            return Binary("+", add(first, left), right)
+    return Binary("+", first, second)
+
+
+def fours(count: Expr) -> Expr:
+    """Elements counted by vectors."""
+    return Binary("/", count, u32(VECTOR))
+
 
 # What is declared first, and places in a tile.
 Places = tuple[tuple[Statement, ...], tuple[Expr, ...]]

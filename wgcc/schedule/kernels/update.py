@@ -220,8 +220,8 @@ class Copies:
             buffers.setdefault(self.masters[name].buffer, []).append(self.masters[name])
         return [Span.of(places) for places in buffers.values()]
 
-    def copied(self, names: Sequence[str]) -> tuple[Place, Place] | None:
-        """What the update of these parameters, which are side by side, has to copy, and where."""
+    def regions_to_copy(self, names: Sequence[str]) -> tuple[Place, Place] | None:
+        """The region that an update of these neighbouring parameters copies, and the copy."""
         spans = self.spans(names)
         return (spans[0].region, spans[0].copy) if spans else None
 
