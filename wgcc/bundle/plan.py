@@ -23,7 +23,7 @@ from wgcc.bundle.content import (
 from wgcc.bundle.kernels import KernelFile, kernel_files
 from wgcc.ir.graph import Constant, Graph, RangeCheck, RangeGuard, TensorType
 from wgcc.ir.places import STEP, optimizer_state
-from wgcc.ir.program import Init, Ports, Program, Tensor, port_keys
+from wgcc.ir.program import Init, ModelTensor, Ports, Program, port_keys
 from wgcc.schedule.kernel import (
     GPU,
     WORD,
@@ -203,7 +203,7 @@ def _tensor(type_: TensorType, place: Place, role: str, buffers: dict[str, int])
     }
 
 
-def _init(tensor: Tensor) -> Plan:
+def _init(tensor: ModelTensor) -> Plan:
     init: Init = tensor.init
     return {
         "kind": init.kind,

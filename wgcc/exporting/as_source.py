@@ -18,7 +18,7 @@ from wgcc.exporting.compositions import written_out
 from wgcc.exporting.op_table import ALONG, EXPRESSIONS, REDUCTIONS
 from wgcc.ir.dtypes import DTYPE_TABLE, FLOATS
 from wgcc.ir.graph import Graph, Node, Value
-from wgcc.ir.program import Program, Tensor
+from wgcc.ir.program import ModelTensor, Program
 from wgcc.lazy_numpy import np
 from wgcc.ops import OPS
 from wgcc.ops.attention import optional
@@ -105,7 +105,7 @@ def _word(text: str) -> str:
     return f"v{word}" if not word or word[0].isdigit() else word
 
 
-def _member(tensor: Tensor, names: _Names) -> ast.Param | ast.State:
+def _member(tensor: ModelTensor, names: _Names) -> ast.Param | ast.State:
     own, kind = identifier(names.of(tensor.name)), typed(tensor.type.dtype, tensor.type.shape)
     if tensor.init.kind == "value" and not any(tensor.init.values):
         zeros = call("zeros", kind)

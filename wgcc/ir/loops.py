@@ -22,7 +22,7 @@ from wgcc.ir.graph import Graph, Node, TensorType, Value
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class LoopNode:
     """A node with a body: what its inputs and outputs are, outside and inside."""
 
     node: Node
@@ -88,8 +88,8 @@ class Loop:
         return zip(self.node.inputs[len(self.carries) :], self.body.inputs[1:], strict=True)
 
 
-def loop_of(node: Node) -> Loop | None:
-    return Loop(node) if "body" in node.attrs else None
+def loop_of(node: Node) -> LoopNode | None:
+    return LoopNode(node) if "body" in node.attrs else None
 
 
 def stack_type(type_: TensorType, rounds: int) -> TensorType:

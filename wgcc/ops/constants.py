@@ -31,11 +31,11 @@ from wgcc.lazy_numpy import Array, np
 from wgcc.ops.elementwise import no_grad
 from wgcc.ops.formula import samples_of
 from wgcc.ops.registry import (
+    FromIndex,
     Op,
     Pointwise,
     Sample,
     ShapeError,
-    Source,
     Special,
     check_dtype,
     check_number,
@@ -133,7 +133,7 @@ CONSTANTS_OPS = (
         "const",
         infer_const,
         reference_const,
-        Source(wgsl_const),
+        FromIndex(wgsl_const),
         samples=[
             Sample([], {"value": -0.1, "dtype": "f32"}),
             Sample([], {"value": 1e-30, "dtype": "f32"}),
@@ -151,7 +151,7 @@ CONSTANTS_OPS = (
         "iota",
         infer_iota,
         reference_iota,
-        Source(wgsl_iota),
+        FromIndex(wgsl_iota),
         samples=[
             Sample([], {"n": n, "dtype": dtype})
             for n in (1, 63, 65, 200)
@@ -163,7 +163,7 @@ CONSTANTS_OPS = (
         "not_finite",
         infer_not_finite,
         reference_not_finite,
-        Source(wgsl_not_finite, ("not_finite",)),
+        FromIndex(wgsl_not_finite, ("not_finite",)),
         samples=[
             Sample([], {"value": value, "dtype": dtype}, differentiable=False)
             for value in (float("inf"), float("-inf"), float("nan"))
@@ -174,7 +174,7 @@ CONSTANTS_OPS = (
         "literal",
         infer_literal,
         reference_literal,
-        Source(wgsl_literal, cheap=is_short),
+        FromIndex(wgsl_literal, cheap=is_short),
         samples=[
             Sample([], {"values": values, "shape": shape, "dtype": dtype})
             for values, shape, dtype in (

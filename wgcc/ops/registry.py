@@ -59,7 +59,7 @@ class Pointwise:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FromIndex:
     """Element i of the output depends only on the index, scalar operands and attributes.
 
     `{i}` is the flat index (u32), operands are scalars. Where it is not `cheap`, a node without
@@ -195,7 +195,7 @@ class Marker:
 
 Lowering = (
     Pointwise
-    | Source
+    | FromIndex
     | View
     | Indirect
     | Join

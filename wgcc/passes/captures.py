@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from wgcc.errors import Span, WgError
 from wgcc.ir.graph import FLOATS, Builder, Capture, Graph, Node, Value
 from wgcc.ir.loops import (
-    Loop,
+    LoopNode,
     bodies,
     loop_of,
     map_bodies,
@@ -234,7 +234,7 @@ def _append(
     return value
 
 
-def _stack(loop: Loop, wanted: set[str], builder: Builder) -> tuple[Node, dict[str, Value]]:
+def _stack(loop: LoopNode, wanted: set[str], builder: Builder) -> tuple[Node, dict[str, Value]]:
     """The loop with a stack for each wanted value of a round."""
     body, values = _reach(loop.body, wanted, builder)
     if not values:

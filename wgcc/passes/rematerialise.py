@@ -20,7 +20,7 @@ from wgcc.ir.graph import Builder, Graph, Node, Value
 from wgcc.ir.loops import map_bodies, with_fresh_names
 from wgcc.ops import OPS
 from wgcc.ops.markers import DIFFERENTIATING
-from wgcc.ops.registry import Join, Source, View
+from wgcc.ops.registry import FromIndex, Join, View
 from wgcc.passes.rewrite import Rewrite, without_marks
 
 
@@ -107,7 +107,7 @@ def _cuts(tape: Sequence[Node], parts: int) -> list[int]:
 
 def _stored_size(node: Node) -> int:
     """How many elements of a node may be stored."""
-    if isinstance(OPS[node.op].lower, View | Join | Source):
+    if isinstance(OPS[node.op].lower, View | Join | FromIndex):
         return 0
     return sum(value.type.size for value in node.outputs)
 

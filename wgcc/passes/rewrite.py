@@ -16,7 +16,7 @@ from operator import is_
 from typing import TypeAlias
 
 from wgcc.ir.graph import Builder, Graph, Node, Value
-from wgcc.ir.loops import Loop, all_names, loop_of, map_bodies
+from wgcc.ir.loops import LoopNode, all_names, loop_of, map_bodies
 from wgcc.ops import OPS, infer_types
 from wgcc.ops.registry import Expand
 
@@ -137,7 +137,7 @@ def prune(graph: Graph) -> Graph:
     return graph if are_same(kept, graph.nodes) else replace(graph, nodes=tuple(kept))
 
 
-def _narrow_loop(loop: Loop, live: Collection[str]) -> Node:
+def _narrow_loop(loop: LoopNode, live: Collection[str]) -> Node:
     """The loop with what its `live` outputs depend on; the node itself if that is all of it."""
     body = _live_body(loop, live)
     if body == loop.body:
@@ -159,7 +159,7 @@ def _narrow_loop(loop: Loop, live: Collection[str]) -> Node:
     return replace(loop.node, inputs=inputs, outputs=outputs, attrs=attrs)
 
 
-def _live_body(loop: Loop, live: Collection[str]) -> Graph:
+def _live_body(loop: LoopNode, live: Collection[str]) -> Graph:
     """A carry is needed if its final value is, or if something needed reads it."""
     old = loop.body
     stacks = zip(loop.stacks, old.outputs.items(), strict=True)

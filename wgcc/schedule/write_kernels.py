@@ -36,7 +36,7 @@ from wgcc.schedule.kernels.attention import (
     attention_grad_q_code,
     attention_stats_code,
 )
-from wgcc.schedule.kernels.context import Context, GroupCode
+from wgcc.schedule.kernels.context import GroupCode, GroupContext
 from wgcc.schedule.kernels.id_sums import id_sums_code, merge_ids_code, order_ids_code, scatter_code
 from wgcc.schedule.kernels.loops import loop_candidates, loop_code
 from wgcc.schedule.kernels.matmul import matmul_candidates, matmul_code
@@ -56,7 +56,7 @@ from wgcc.schedule.kernels.update import COPIES, Copies, counter_code, update_co
 from wgcc.schedule.kernels.window_update import window_update_code
 from wgcc.schedule.limits import too_many_positions
 
-Writer = Callable[[Group, Context], GroupCode]
+Writer = Callable[[Group, GroupContext], GroupCode]
 WRITERS: dict[str, Writer] = {
     "attention": attention_code,
     "attention_grad_kv": attention_grad_kv_code,
@@ -83,7 +83,7 @@ WRITERS: dict[str, Writer] = {
     "window_update": window_update_code,
 }
 # Other launches, for `wgcc tune` to choose from.
-CANDIDATES: dict[str, Callable[[Group, Context], list[Launch]]] = {
+CANDIDATES: dict[str, Callable[[Group, GroupContext], list[Launch]]] = {
     "loop": loop_candidates,
     "matmul": matmul_candidates,
 }
@@ -135,12 +135,12 @@ class KernelWriter:
         made = tuple(_explain_outputs(group, planned))
         return Dispatch(label, code.regions, code.launches, shows, code.work, span, flops, made)
 
-    def _context(self, group: Group, planned: EntryPlan) -> Context:
+    def _context(self, group: Group, planned: EntryPlan) -> GroupContext:
         loaded = _loaded_weights(group, planned) if self.copies else set()
         places = planned.places
         if self.copies and loaded:
             places = {**places, **{name: self.copies.place(name) for name in loaded}}
-        context = Context(
+        context = GroupContext(
             planned.kernels.inlined,
             lambda value: places[value.name],
             planned.is_stored,
@@ -151,7 +151,7 @@ class KernelWriter:
             context.halves, context.copied = True, self.copies.regions_to_copy
         return context
 
-    def _code(self, group: Group, context: Context) -> GroupCode:
+    def _code(self, group: Group, context: GroupContext) -> GroupCode:
         code = WRITERS[group.kind](group, context)
         if not self._candidates or group.kind not in CANDIDATES:
             return code
@@ -241,7 +241,7 @@ class Repeated:
     def __init__(self) -> None:
         self._known: dict[Hashable, _Written] = {}
 
-    def code(self, group: Group, context: Context, write: Writer) -> GroupCode:
+    def code(self, group: Group, context: GroupContext, write: Writer) -> GroupCode:
         """The code that `write` gives for this group, or gave for another one of the same form."""
         if group.kind in BY_ADDRESS:
             return write(group, context)
@@ -261,7 +261,7 @@ class Repeated:
         )
 
 
-def _form(group: Group, context: Context) -> tuple[Hashable, list[Value]]:
+def _form(group: Group, context: GroupContext) -> tuple[Hashable, list[Value]]:
     """A group without names and addresses, and its values in the order in which it has them."""
     values: dict[str, Value] = {}
     numbers: dict[str, int] = {}
@@ -290,7 +290,7 @@ def _form(group: Group, context: Context) -> tuple[Hashable, list[Value]]:
     return (group.kind, group.space, len(group.roots), *nodes, None, *places), [*values.values()]
 
 
-def _nodes(group: Group, context: Context) -> list[Node]:
+def _nodes(group: Group, context: GroupContext) -> list[Node]:
     """The group's roots, all that is computed on the way to them, and what is part of what."""
     nodes = list(group.roots)
     seen = set(group.names)
@@ -305,7 +305,7 @@ def _nodes(group: Group, context: Context) -> list[Node]:
     return nodes
 
 
-def _part(value: Value, context: Context) -> list[Node]:
+def _part(value: Value, context: GroupContext) -> list[Node]:
     """A node that makes a part of the tensor of all rounds; none if the value is no part."""
     part = context.parts.get(value.name)
     return [Node("part", (part.whole, part.index), (value,))] if part else []

@@ -19,7 +19,7 @@ from wgcc.kernel.build import functions as parts_of_page
 from wgcc.kernel.parse import long_type, parse_module
 from wgcc.kernel.rewrite.transform import Filling, fill
 from wgcc.kernel.tree import (
-    Constant,
+    ConstantDef,
     Declaration,
     Enable,
     FunctionDef,
@@ -72,7 +72,7 @@ def no_copies(names: Sequence[str]) -> None:
 
 
 @dataclass(slots=True)
-class Context:
+class GroupContext:
     """`inlined` are the nodes that are computed where they are used; `stored` says what is kept.
 
     `parts` are values of one round that are stored in tensors of all rounds. `halves`: operands of
@@ -222,7 +222,11 @@ def tree_of(kernel: Kernel) -> Module:
         (
             *((Enable(F16),) if kernel.has_halves else ()),
             *(_variable(i, binding) for i, binding in enumerate(kernel.bindings)),
-            *(Constant(name, Literal(n, "u32")) for name, n in kernel.constants if name in words),
+            *(
+                ConstantDef(name, Literal(n, "u32"))
+                for name, n in kernel.constants
+                if name in words
+            ),
             *_helpers(kernel),
             *_with_memory(kernel.body.declarations, own, memory),
         )

@@ -32,7 +32,7 @@ from wgcc.schedule.kernel import (
     grid_of,
     has_room,
 )
-from wgcc.schedule.kernels.context import Context, GroupCode
+from wgcc.schedule.kernels.context import GroupCode, GroupContext
 
 WORKGROUP = 256
 VECTOR = 4
@@ -51,11 +51,11 @@ fn main(@builtin(global_invocation_id) id: vec3u) {{
 """
 
 
-def update_code(group: Group, context: Context) -> GroupCode:
+def update_code(group: Group, context: GroupContext) -> GroupCode:
     return context.code(_launch(group, context, VECTOR), _launch(group, context, 1).work)
 
 
-def _launch(group: Group, context: Context, most: int) -> Launch:
+def _launch(group: Group, context: GroupContext, most: int) -> Launch:
     node = group.roots[0]
     form, emitter = form_of(node), Emitter(context.inlined, context.bindings())
     places = {n: span([context.place(v) for v in vs]) for n, vs in lists_of(node).items()}
@@ -93,7 +93,7 @@ def _page(grid: tuple[int, int, int], width: int, body: Body) -> Module:
 
 def _copy(
     node: Node,
-    context: Context,
+    context: GroupContext,
     emitter: Emitter,
     places: Mapping[str, Place],
     width: int,
@@ -135,7 +135,7 @@ def _whole_vectors(place: Place) -> int:
     return place.count if place.buffer == SCALARS else ceil_div(place.count, VECTOR) * VECTOR
 
 
-def counter_code(group: Group, context: Context) -> GroupCode:
+def counter_code(group: Group, context: GroupContext) -> GroupCode:
     root = group.roots[0]
     emitter = Emitter(context.inlined, context.bindings())
     place, shown = context.place(root.output), shown_as(root.output)
@@ -161,7 +161,7 @@ def master(buffer: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class CopiedSpan:
     """Words `start` to `end` of a buffer of parameters; a copy of the first can be bound."""
 
     buffer: str
@@ -169,7 +169,7 @@ class Span:
     end: int
 
     @classmethod
-    def of(cls, places: Collection[Place]) -> Span:
+    def of(cls, places: Collection[Place]) -> CopiedSpan:
         start = min(place.offset for place in places) // STEP * STEP
         end = max(place.offset + place.count for place in places)
         return cls(next(iter(places)).buffer, start, round_up(end, VECTOR))
@@ -212,13 +212,13 @@ class Copies:
         bound = Place(buffer, (place.offset - before) // 2, count + before, half=True)
         return Place(buffer, own.offset, count, half=True, pack=bound)
 
-    def spans(self, names: Iterable[str] | None = None) -> list[Span]:
+    def spans(self, names: Iterable[str] | None = None) -> list[CopiedSpan]:
         """The spans to copy after these parameters were written, one of each buffer."""
         wanted = self.masters.keys() if names is None else self.masters.keys() & set(names)
         buffers: dict[str, list[Place]] = {}
         for name in sorted(wanted):
             buffers.setdefault(self.masters[name].buffer, []).append(self.masters[name])
-        return [Span.of(places) for places in buffers.values()]
+        return [CopiedSpan.of(places) for places in buffers.values()]
 
     def regions_to_copy(self, names: Sequence[str]) -> tuple[Place, Place] | None:
         """The region that an update of these neighbouring parameters copies, and the copy."""
@@ -245,7 +245,7 @@ def _is_written(graph: Graph, name: str, new: str) -> bool:
     return name in graph.writes and graph.writes[name].name == new
 
 
-def _dispatch(span: Span) -> Dispatch:
+def _dispatch(span: CopiedSpan) -> Dispatch:
     gpu = _kernel(span, VECTOR)
     grid = grid_of(ceil_div(span.words, VECTOR * WORKGROUP))
     shows = (f"{span.buffer}, words {span.start} to {span.end}", "the same as f16")
@@ -253,7 +253,7 @@ def _dispatch(span: Span) -> Dispatch:
     return Dispatch(LABEL, (span.region, span.copy), {GPU: Launch(gpu, grid)}, shows, work)
 
 
-def _kernel(span: Span, width: int) -> Kernel:
+def _kernel(span: CopiedSpan, width: int) -> Kernel:
     size = span.words // width
     word, half = ("vec4f", "vec4h") if width == VECTOR else FLOATS
     grid = grid_of(ceil_div(size, WORKGROUP))

@@ -46,7 +46,7 @@ _EMPTY = 0x40
 _SPLATS = {F32: "f32x4.splat", I32: "i32x4.splat"}
 
 
-class Function:
+class WasmFunction:
     def __init__(
         self, name: str, params: Sequence[Param] = (), results: Sequence[int] = ()
     ) -> None:
@@ -66,7 +66,7 @@ class Function:
 
     def emit(
         self, name: str, *immediates: int | float | bytes, offset: int = 0, align: int | None = None
-    ) -> Function:
+    ) -> WasmFunction:
         """One instruction; `offset` and `align` (both in bytes) for those that use memory."""
         plain = PLAIN_CODES.get(name)
         if plain is not None:
@@ -80,49 +80,49 @@ class Function:
             self.code += _encode(instruction, immediates)
         return self
 
-    def get(self, index: int) -> Function:
+    def get(self, index: int) -> WasmFunction:
         self.code += b"\x20" + unsigned(index)
         return self
 
-    def set(self, index: int) -> Function:
+    def set(self, index: int) -> WasmFunction:
         self.code += b"\x21" + unsigned(index)
         return self
 
-    def tee(self, index: int) -> Function:
+    def tee(self, index: int) -> WasmFunction:
         self.code += b"\x22" + unsigned(index)
         return self
 
-    def call(self, index: int) -> Function:
+    def call(self, index: int) -> WasmFunction:
         self.code += b"\x10" + unsigned(index)
         return self
 
-    def i32(self, number: int) -> Function:
+    def i32(self, number: int) -> WasmFunction:
         """A constant; a u32 is the i32 with the same bits."""
         self.code += b"\x41" + signed(wrap_i32(number))
         return self
 
-    def i64(self, number: int) -> Function:
+    def i64(self, number: int) -> WasmFunction:
         self.code += b"\x42" + signed(number)
         return self
 
-    def f32(self, number: float) -> Function:
+    def f32(self, number: float) -> WasmFunction:
         self.code += b"\x43" + f32_bytes(number)
         return self
 
-    def v128(self, content: bytes) -> Function:
+    def v128(self, content: bytes) -> WasmFunction:
         return self.emit("v128.const", content)
 
-    def splat(self, number: int | float) -> Function:
+    def splat(self, number: int | float) -> WasmFunction:
         """A constant in all four lanes: a float as f32, an integer as i32."""
         if isinstance(number, float):
             return self.f32(number).emit("f32x4.splat")
         return self.i32(number).emit("i32x4.splat")
 
-    def widen(self, kind: int) -> Function:
+    def widen(self, kind: int) -> WasmFunction:
         """The scalar on the stack into all four lanes."""
         return self.emit(_SPLATS[kind])
 
-    def shuffle(self, *words: int) -> Function:
+    def shuffle(self, *words: int) -> WasmFunction:
         """Four words out of the two vectors on the stack: 0 to 3 of the first, 4 to 7."""
         return self.emit("i8x16.shuffle", bytes(4 * word + at for word in words for at in range(4)))
 
@@ -136,19 +136,19 @@ class Function:
     def if_(self, result: int | None = None) -> int:
         return self._open("if", result)
 
-    def else_(self) -> Function:
+    def else_(self) -> WasmFunction:
         assert self._blocks and self._blocks[-1] == "if", "else without if"
         self._blocks[-1] = "else"
         return self.emit("else")
 
-    def end(self) -> Function:
+    def end(self) -> WasmFunction:
         self._blocks.pop()
         return self.emit("end")
 
-    def br(self, label: int) -> Function:
+    def br(self, label: int) -> WasmFunction:
         return self.emit("br", self._depth(label))
 
-    def br_if(self, label: int) -> Function:
+    def br_if(self, label: int) -> WasmFunction:
         return self.emit("br_if", self._depth(label))
 
     def _open(self, name: str, result: int | None) -> int:
@@ -203,7 +203,7 @@ _TYPE, _IMPORT, _FUNCTION, _EXPORT, _CODE, _CUSTOM = 1, 2, 3, 7, 10, 0
 _FUNCTION_EXPORT = 0
 
 
-class Module:
+class WasmModule:
     """Imports "env"."memory" of `pages` (least, most). Function indices count from 0.
 
     After `encode`, `memory_flag_offset` is the place of the byte that says whether that memory is
@@ -213,11 +213,11 @@ class Module:
     def __init__(self, pages: tuple[int, int], *, shared: bool = False) -> None:
         self.pages = pages
         self.shared = shared
-        self.functions: list[Function] = []
+        self.functions: list[WasmFunction] = []
         self.memory_flag_offset = 0
         self._exports: dict[str, bytes] = {}
 
-    def add(self, function: Function, export: str | None = None) -> int:
+    def add(self, function: WasmFunction, export: str | None = None) -> int:
         """The function's index; its instructions may follow later."""
         index = len(self.functions)
         self.functions.append(function)
