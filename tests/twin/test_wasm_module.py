@@ -34,10 +34,10 @@ from wgcc.backends.wasm.encoding.instructions import (
     SHUFFLE,
     V128,
     Instruction,
+    leb128,
     read_signed,
     read_unsigned,
-    signed,
-    unsigned,
+    signed_leb128,
 )
 from wgcc.backends.wasm.encoding.module import NOT_SHARED, PAGE, SHARED, WasmFunction, WasmModule
 
@@ -54,9 +54,9 @@ def instance(module: WasmModule) -> tuple[Any, Any, Any]:
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_numbers_are_read_back(number: int) -> None:
-    assert read_unsigned(unsigned(number), 0) == (number, len(unsigned(number)))
+    assert read_unsigned(leb128(number), 0) == (number, len(leb128(number)))
     for value in (number, -number, -number - 1):
-        assert read_signed(signed(value), 0) == (value, len(signed(value)))
+        assert read_signed(signed_leb128(value), 0) == (value, len(signed_leb128(value)))
 
 
 def saxpy() -> WasmFunction:

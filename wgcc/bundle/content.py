@@ -23,7 +23,7 @@ from wgcc.ir.places import is_own_state
 from wgcc.ir.program import Ports, Wanted, capture_key, counts_key, is_capture
 from wgcc.lazy_numpy import Array, np
 from wgcc.schedule.kernel import WORD, Exchange
-from wgcc_runtime.data.problems import listed
+from wgcc_runtime.data.problems import join_items
 from wgcc_runtime.strict_json import as_javascript, with_sorted_keys
 
 PIECE = 1 << 20
@@ -263,7 +263,7 @@ def with_labels(
     known = spec.get("classes", [])
     if len(labels) < len(known):
         text = f"--labels: {len(labels)} names, but there are {len(known)} classes"
-        raise WgError(f"{text}: {listed(known)}")
+        raise WgError(f"{text}: {join_items(known)}")
     _check_labels(labels, target, form)
     return {**whole, "inputs": {**whole["inputs"], target: {**spec, "classes": list(labels)}}}
 

@@ -25,7 +25,16 @@ from wgcc.ops.attention import optional
 from wgcc.syntax import ast
 from wgcc.syntax.grammar import grammar
 from wgcc.syntax.print_source import print_source
-from wgcc.syntax.templates import NOWHERE, bind, call, filled, identifier, name, tree_of, typed
+from wgcc.syntax.templates import (
+    NOWHERE,
+    bind,
+    call,
+    fill_form,
+    identifier,
+    name,
+    tree_of,
+    type_expr,
+)
 
 # The tree of a node, of the trees of its operands.
 Rule: TypeAlias = Callable[[Node, "list[ast.Expr]"], ast.Expr]
@@ -70,7 +79,7 @@ def _own_function(own: str, node: Node) -> ast.Function:
         for letter, kind in zip(LETTERS, kinds[:-1], strict=False)
     )
     function = node.attrs["function"]
-    body = filled("wgsl({0}, {1})", function.file, function.name)
+    body = fill_form("wgsl({0}, {1})", function.file, function.name)
     return ast.Function(NOWHERE, False, identifier(own), (), values, kinds[-1], body)
 
 
@@ -106,7 +115,7 @@ def _word(text: str) -> str:
 
 
 def _member(tensor: ModelTensor, names: _Names) -> ast.Param | ast.State:
-    own, kind = identifier(names.of(tensor.name)), typed(tensor.type.dtype, tensor.type.shape)
+    own, kind = identifier(names.of(tensor.name)), type_expr(tensor.type.dtype, tensor.type.shape)
     if tensor.init.kind == "value" and not any(tensor.init.values):
         zeros = call("zeros", kind)
         if not tensor.trainable:
@@ -146,7 +155,7 @@ def _entry(graph: Graph, names: _Names) -> ast.Function:
 
 
 def _type(value: Value) -> ast.TypeExpr:
-    return typed(value.dtype, value.shape)
+    return type_expr(value.dtype, value.shape)
 
 
 def _literal(array: Any, value: Value) -> ast.Expr:
@@ -260,13 +269,13 @@ def _call_with_shape(function: str) -> Rule:
 
 
 def _template(text: str) -> Rule:
-    return lambda node, operands: filled(text, *operands)
+    return lambda node, operands: fill_form(text, *operands)
 
 
 def _cast(node: Node, operands: list[ast.Expr]) -> ast.Expr:
     if node.output.dtype == "bool":
         zero = _number(0, node.inputs[0].dtype)
-        return filled("{0} != {1}", operands[0], zero)
+        return fill_form("{0} != {1}", operands[0], zero)
     return call(ast.Dtype(NOWHERE, node.output.dtype), operands[0])
 
 

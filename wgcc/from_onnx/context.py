@@ -33,7 +33,7 @@ from wgcc.from_onnx.values import (
 from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast
-from wgcc.syntax.templates import NOWHERE, call, constructor, filled, tree_of
+from wgcc.syntax.templates import NOWHERE, call, constructor, fill_form, tree_of
 
 # What a hole of a template is filled with, beside numbers, strings and lists of such.
 Given: TypeAlias = Any
@@ -110,7 +110,7 @@ class OnnxOp:
         self, text: str, *parts: Given, order: Shape | None = None, name: str = "", element: int = 0
     ) -> Computed:
         """A new value, of the type that the checker of the language finds."""
-        tree = filled(text, *map(self.tree, parts))
+        tree = fill_form(text, *map(self.tree, parts))
         dtype, stored = checked_type(tree)
         order = order or plain_order(stored)
         shape = tuple(stored[order.index(axis)] for axis in range(len(stored)))
@@ -137,8 +137,8 @@ class OnnxOp:
         self, text: str, *parts: Given, values: tuple[Computed, ...], targets: str = ""
     ) -> None:
         """`text` is a template whose holes get `parts`; `targets` one whose holes get `values`."""
-        tree = filled(text, *map(self.tree, parts))
-        unpacked = filled(f"[{targets}]", *map(leaf, values)) if targets else None
+        tree = fill_form(text, *map(self.tree, parts))
+        unpacked = fill_form(f"[{targets}]", *map(leaf, values)) if targets else None
         items = unpacked.items if isinstance(unpacked, ast.ListExpr) else ()
         self.add(Statement(values, tree, self.scope, self.node, items))
 

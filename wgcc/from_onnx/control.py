@@ -27,7 +27,7 @@ from wgcc.from_onnx.rules.rule import at_axis, axis_of
 from wgcc.from_onnx.values import Computed, Operand, Stored, plain_order
 from wgcc.lazy_numpy import np
 from wgcc.schedule.limits import MAX_RUN
-from wgcc.syntax.templates import filled
+from wgcc.syntax.templates import fill_form
 
 if TYPE_CHECKING:
     from wgcc.from_onnx.trace import Trace
@@ -110,7 +110,7 @@ def loop(tracer: Trace, op: OnnxOp, values: Values) -> list[Operand]:
     if count < 2 or not sees_values(body, values, carried):
         return _write_out(count, MOST_KNOWN_ROUNDS, unroll)
     counter = Computed("i32", (), (), "i", INT64)
-    over = filled("0..{0}", count)
+    over = fill_form("0..{0}", count)
     rounds = OnnxLoop(body, carried, [over], [counter], count, [going_on], ignored=1)
     return _scan_or(unroll, tracer, op, values, rounds)
 

@@ -31,7 +31,7 @@ from wgcc.from_onnx.values import (
 )
 from wgcc.lazy_numpy import np
 from wgcc.syntax import ast
-from wgcc.syntax.templates import NOWHERE, call, typed
+from wgcc.syntax.templates import NOWHERE, call, type_expr
 
 if TYPE_CHECKING:
     from wgcc.from_onnx.trace import Trace
@@ -396,5 +396,5 @@ def _start(op: OnnxOp, item: Operand) -> Given:
     if not plain.shape:
         return _number(plain)
     if not plain.source and not plain.array.any():
-        return call("zeros", typed(plain.dtype, plain.shape))
+        return call("zeros", type_expr(plain.dtype, plain.shape))
     return op.part(plain)

@@ -15,7 +15,7 @@ from wgcc.importing.onnx_weights import StoredWeights
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast
 from wgcc.syntax.print_source import expression_text
-from wgcc.syntax.templates import NOWHERE, form, identifier, typed
+from wgcc.syntax.templates import NOWHERE, form, identifier, type_expr
 from wgcc.syntax.tree_text import walk
 
 Shape: TypeAlias = tuple[int, ...]
@@ -98,7 +98,7 @@ class ModelMember:
     @property
     def type(self) -> ast.TypeExpr:
         array = self.arrays[""]
-        return typed(dtype_of(array.dtype), array.shape)
+        return type_expr(dtype_of(array.dtype), array.shape)
 
     def option(self, name: str) -> object:
         """The value of one of its layer's options, as it would be written."""

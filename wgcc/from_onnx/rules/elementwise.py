@@ -12,7 +12,7 @@ from wgcc.from_onnx.rules.rule import Rule, align, dtype, zeros
 from wgcc.from_onnx.values import Computed, Operand, Stored
 from wgcc.ir.dtypes import NARROW_INTEGERS, SIGNED
 from wgcc.lazy_numpy import np
-from wgcc.syntax.templates import filled
+from wgcc.syntax.templates import fill_form
 
 # Factors that are as large as floats can be.
 MASK_LIMIT = 1e38
@@ -82,7 +82,7 @@ def fold_operands(text: str) -> Rule:
 def _of_all(op: OnnxOp, text: str, operands: Sequence[Operand]) -> Given:
     whole: Given = op.tree(operands[0])
     for item in operands[1:]:
-        whole = filled(text, whole, op.tree(item))
+        whole = fill_form(text, whole, op.tree(item))
     return whole
 
 

@@ -14,7 +14,7 @@ from wgcc.from_onnx.values import ModelMember, Operand, Shape, Stored, channels_
 from wgcc.ir.places import ceil_div
 from wgcc.lazy_numpy import np
 from wgcc.syntax import ast
-from wgcc.syntax.templates import filled
+from wgcc.syntax.templates import fill_form
 
 # The least 32-bit float: padding that is never the largest of a window.
 LOWEST = real(-LARGEST)
@@ -309,7 +309,7 @@ def lp_pool(op: OnnxOp) -> Operand:
     # A mean over a window that `ceil_mode` cuts off is one over fewer elements.
     window = pool_windows(op, kernel, x.shape[2:], may_ceil=False)
     x, options = _pool_options(op, x, window, kernel)
-    mean = _average(op, filled("abs({0}) ** {1}", op.tree(x), float(p)), kernel, options)
+    mean = _average(op, fill_form("abs({0}) ** {1}", op.tree(x), float(p)), kernel, options)
     size, root = float(np.prod(kernel)), 1 / p
     return op.result("({0} * {1}) ** {2}", mean, size, root, order=channels_last_order(rank))
 

@@ -12,7 +12,7 @@ from wgcc.from_onnx.rules.rule import Rule, at_axis, axis_of, dtype, part_of, ze
 from wgcc.from_onnx.values import Computed, ModelMember, Operand, Part, Stored
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast
-from wgcc.syntax.templates import NOWHERE, filled
+from wgcc.syntax.templates import NOWHERE, fill_form
 
 
 def from_the_front(op: OnnxOp, ids: Operand, size: int, below: int = 0) -> Operand:
@@ -189,7 +189,7 @@ def triangle(op: OnnxOp) -> Operand:
     given = [diagonal] if diagonal else []
     if x.dtype == "f32":
         return op.result("{0}", op.call(function, x, *given))
-    wide = op.call(function, filled("f32({0})", op.tree(x)), *given)
+    wide = op.call(function, fill_form("f32({0})", op.tree(x)), *given)
     return op.result("{1}({0})", wide, dtype(x.dtype))
 
 

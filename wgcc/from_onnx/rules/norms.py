@@ -19,7 +19,7 @@ from wgcc.from_onnx.values import (
 )
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast
-from wgcc.syntax.templates import NOWHERE, filled
+from wgcc.syntax.templates import NOWHERE, fill_form
 
 ALONG = "{0}, axis = {1}, keep = {2}"
 
@@ -304,7 +304,7 @@ def lrn(op: OnnxOp) -> Operand:
              for at in range(size)]  # fmt: skip
     total: Any = parts[0]
     for part in parts[1:]:
-        total = filled("{0} + {1}", total, part)
+        total = fill_form("{0} + {1}", total, part)
     text = "{0} / ({2} + {3} * ({1})) ** {4}"
     return op.result(text, x, total, bias, alpha / size, beta, order=order)
 

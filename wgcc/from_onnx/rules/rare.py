@@ -12,7 +12,7 @@ from wgcc.from_onnx.rules.rule import Rule, at_axis, axis_of, per_axis, zeros
 from wgcc.from_onnx.rules.shapes import pad_axes
 from wgcc.from_onnx.values import Computed, Operand, Part, Shape, Stored
 from wgcc.lazy_numpy import Array, np
-from wgcc.syntax.templates import filled
+from wgcc.syntax.templates import fill_form
 
 
 def waves(length: int, count: int, inverse: bool) -> tuple[Array, Array]:
@@ -186,10 +186,10 @@ def _unpooled_shape(op: OnnxOp, shape: Shape) -> Shape:
 def _in_larger(op: OnnxOp, places: Operand, before: Shape, after: Shape) -> Operand:
     """Positions in images as positions in larger ones."""
     x = op.tree(op.tensor(places))
-    total = filled("{0} / {1} * {2}", x, int(np.prod(before)), int(np.prod(after)))
+    total = fill_form("{0} / {1} * {2}", x, int(np.prod(before)), int(np.prod(after)))
     for axis, size in enumerate(before):
         inner, outer = int(np.prod(before[axis + 1 :])), int(np.prod(after[axis + 1 :]))
-        total = filled("{0} + {1} / {2} % {3} * {4}", total, x, inner, size, outer)
+        total = fill_form("{0} + {1} / {2} % {3} * {4}", total, x, inner, size, outer)
     return op.emit("{0}", total)
 
 
@@ -274,13 +274,13 @@ def _count_one_length(
         places = length - (size - 1) * step
         if places > 0:
             equal = [
-                filled(
+                fill_form(
                     "reshape({0}[:, {1} : {2}], [{3}, {4}, 1]) == {5}", op.tree(x), k * step,
                     k * step + places, rows, places, op.tree(columns[k]),
                 )
                 for k in range(size)
             ]  # fmt: skip
-            every = reduce(partial(filled, "{0} and {1}"), equal)
+            every = reduce(partial(fill_form, "{0} and {1}"), equal)
             text = "{0} + sum(f32({1}), axis = 1)"
             occurrences = op.emit(text, occurrences, every)
     return occurrences

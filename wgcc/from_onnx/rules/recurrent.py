@@ -8,7 +8,7 @@ from wgcc.from_onnx.rules.rule import Rule, zeros
 from wgcc.from_onnx.values import Computed, ModelMember, Operand, Shape, Stored
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast
-from wgcc.syntax.templates import name, parsed
+from wgcc.syntax.templates import name, parse_own
 
 # Where PyTorch's gates are in ONNX's: i f g o in i o f c; r z n in z r h.
 GATES = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}
@@ -218,7 +218,7 @@ def _cell(op: OnnxOp, inputs: int, hidden: int, direction: int) -> ModelMember:
     if op.kind == "LSTM":
         peep = op.constant(7, "peepholes")[direction].reshape(3, hidden)
         arrays |= {"peep_i": peep[0], "peep_o": peep[1], "peep_f": peep[2]}
-    (layer,) = parsed(text).items
+    (layer,) = parse_own(text).items
     assert isinstance(layer, ast.Layer)
     op.need_layer(layer)
     own = op.layer_name("cell") + ("_back" if direction else "")

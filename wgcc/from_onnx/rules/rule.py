@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from wgcc.from_onnx.context import Given, OnnxOp
 from wgcc.from_onnx.values import Computed, Operand, Shape, Stored, plain_order
 from wgcc.syntax import ast
-from wgcc.syntax.templates import NOWHERE, call, tree_of, typed
+from wgcc.syntax.templates import NOWHERE, call, tree_of, type_expr
 
 # Returns the outputs of a node, one or several.
 Rule: TypeAlias = Callable[[OnnxOp], Operand | Sequence[Operand | None]]
@@ -61,7 +61,7 @@ def dtype(name: str) -> ast.Dtype:
 
 def zeros(dtype: str, shape: Sequence[int], function: str = "zeros") -> ast.Expr:
     """`zeros(f32[2, 3])`."""
-    return call(function, typed(dtype, shape))
+    return call(function, type_expr(dtype, shape))
 
 
 def at_axis(axis: int, item: Given) -> list[ast.IndexItem]:

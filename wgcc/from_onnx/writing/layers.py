@@ -14,7 +14,16 @@ from wgcc.from_onnx.writing.blocks import LayerDraft, signature
 from wgcc.from_onnx.writing.lines import Chain, Line, lines_of
 from wgcc.lazy_numpy import Array
 from wgcc.syntax import ast
-from wgcc.syntax.templates import NOWHERE, bind, call, constructor, identifier, name, rewrite, typed
+from wgcc.syntax.templates import (
+    NOWHERE,
+    bind,
+    call,
+    constructor,
+    identifier,
+    name,
+    rewrite,
+    type_expr,
+)
 
 # What entries that train call their own values.
 TRAINING_NAMES = frozenset({"y", "loss", "accuracy"})
@@ -25,7 +34,7 @@ NUMBERED = re.compile(r"(.+)[._]\d+")
 # Of modules and results that are called like functions.
 SHORTER = {"attention": "attn", "layer_norm": "ln"}
 # A loop without states has one that nothing uses.
-NO_STATE = typed("f32", ()), ast.Float(NOWHERE, 0.0)
+NO_STATE = type_expr("f32", ()), ast.Float(NOWHERE, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +120,7 @@ class ModelWriter:
 
 
 def type_of(part: Computed | ModelMember) -> ast.TypeExpr:
-    return part.type if isinstance(part, ModelMember) else typed(part.dtype, part.stored_shape)
+    return part.type if isinstance(part, ModelMember) else type_expr(part.dtype, part.stored_shape)
 
 
 def types_of(parts: Sequence[Computed | ModelMember]) -> ast.TypeExpr | ast.TupleType:

@@ -35,7 +35,7 @@ from wgcc.ir.dtypes import FLOATS
 from wgcc.lazy_numpy import Array
 from wgcc.syntax import ast
 from wgcc.syntax.print_source import print_source
-from wgcc.syntax.templates import NOWHERE, bind, constructor, identifier, name, typed
+from wgcc.syntax.templates import NOWHERE, bind, constructor, identifier, name, type_expr
 
 
 @dataclass(frozen=True)
@@ -146,11 +146,11 @@ class _Entries:
         params = []
         for key, value in self.traced.inputs.items():
             marked = is_entry and key in self.traced.any_floats and value.dtype in FLOATS
-            params.append(argument(self.inputs[key], typed(value.dtype, value.shape, marked)))
+            params.append(argument(self.inputs[key], type_expr(value.dtype, value.shape, marked)))
         return params
 
     def types(self) -> list[ast.TypeExpr]:
-        return [typed(value.dtype, value.shape) for value in self.traced.outputs.values()]
+        return [type_expr(value.dtype, value.shape) for value in self.traced.outputs.values()]
 
     def predict(self, body: Sequence[ast.Statement] | ast.Expr) -> ast.Function:
         results = dict(zip(self.outputs.values(), self.types(), strict=True))

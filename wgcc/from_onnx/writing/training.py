@@ -16,7 +16,7 @@ from wgcc.from_onnx.writing.layers import ModelWriter, WrittenLayer, argument, f
 from wgcc.from_onnx.writing.trained_output import has_matrix_product, is_call
 from wgcc.spelling import did_you_mean
 from wgcc.syntax import ast
-from wgcc.syntax.templates import NOWHERE, bind, call, identifier, name, typed
+from wgcc.syntax.templates import NOWHERE, bind, call, identifier, name, type_expr
 from wgcc.syntax.tree_text import walk
 
 
@@ -158,8 +158,8 @@ class Loss:
 
     def target(self) -> ast.TypeExpr:
         if not self.has_classes:
-            return typed("f32", self.shape)
-        return typed("i32", [self.shape[axis] for axis in self._others])
+            return type_expr("f32", self.shape)
+        return type_expr("i32", [self.shape[axis] for axis in self._others])
 
     @property
     def _others(self) -> list[int]:
@@ -181,7 +181,7 @@ def training_members(
     training: Training, ports: ForwardPorts, loss: Loss, over: Sequence[str] | None
 ) -> list[ast.Optimizer | ast.Function]:
     """The optimizer, and the entries that train and evaluate."""
-    y, target, number = name("y"), name("target"), typed("f32", ())
+    y, target, number = name("y"), name("target"), type_expr("f32", ())
     value = call(loss.name, y, target)
     measured = (call("accuracy", y, target),) if loss.has_classes else ()
     results = named_results(dict.fromkeys(("loss", "accuracy")[: 1 + len(measured)], number))

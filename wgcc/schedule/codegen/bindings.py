@@ -70,7 +70,7 @@ def _atom(atom: Atom) -> Expr:
     if isinstance(atom, Variable):
         return member(atom.name)
     op = "/" if isinstance(atom, Quotient) else "%"
-    dividend = in_parens(expr_of(atom.dividend.compared()))
+    dividend = in_parens(expr_of(atom.dividend.require_small()))
     return Binary(op, dividend, u32(atom.divisor), parens=True)
 
 

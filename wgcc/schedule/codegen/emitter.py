@@ -311,7 +311,7 @@ class Emitter:
     def _condition(self, low: int, index: Index, high: int) -> Expr | None:
         if index.low >= low and index.high < high:
             return None
-        index.compared()
+        index.require_small()
         if index.low >= low:
             return Binary("<", expr_of(self.hoist(index)), u32(high))
         if index.high < high:

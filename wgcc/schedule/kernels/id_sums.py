@@ -81,7 +81,7 @@ class _SumParts:
         }  # fmt: skip
         column, row = variable("column", self.width), variable("row", self.rows)
         self._place = row * self.width + column
-        self._place.compared()
+        self._place.require_small()
 
     def _element(self, node: Node) -> tuple[Declaration, ...]:
         """The function `element(p, column)`."""

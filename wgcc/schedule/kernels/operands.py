@@ -298,4 +298,4 @@ class Hoist:
         if isinstance(atom, Variable):
             return atom
         kind = Quotient if isinstance(atom, Quotient) else Remainder
-        return kind(self(atom.dividend.compared()), atom.divisor)
+        return kind(self(atom.dividend.require_small()), atom.divisor)

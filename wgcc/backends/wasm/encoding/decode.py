@@ -29,9 +29,9 @@ from wgcc.backends.wasm.encoding.instructions import (
     TYPE_NAMES,
     V128,
     Instruction,
+    leb128,
     read_signed,
     read_unsigned,
-    unsigned,
 )
 from wgcc.backends.wasm.encoding.module import WasmFunction
 
@@ -106,9 +106,9 @@ def hoist_constants(function: WasmFunction) -> None:
         constant = code[start:end]
         if constant not in made:
             made[constant] = function.local("constant", V128)
-        pieces += [code[kept:start], _GET + unsigned(made[constant])]
+        pieces += [code[kept:start], _GET + leb128(made[constant])]
         kept = end
-    first = [constant + _SET + unsigned(local) for constant, local in made.items()]
+    first = [constant + _SET + leb128(local) for constant, local in made.items()]
     function.code = bytearray(b"".join([*first, *pieces, code[kept:]]))
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from wgcc.backends.wasm.encoding.instructions import F32, I32, PLAIN_CODES, V128, unsigned
+from wgcc.backends.wasm.encoding.instructions import F32, I32, PLAIN_CODES, V128, leb128
 from wgcc.backends.wasm.encoding.module import WasmFunction
 from wgcc.backends.wasm.wgsl.evaluate import (
     Environment,
@@ -127,7 +127,7 @@ class Stack:
                 function.code += piece[:-1]
                 function.record(piece[-1:], indices[slot])
         else:
-            encoded = [unsigned(index) for index in indices]
+            encoded = [leb128(index) for index in indices]
             for piece, slot in snippet.pieces:
                 function.code += piece + encoded[slot]
         function.code += snippet.tail
