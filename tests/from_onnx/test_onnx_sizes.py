@@ -335,8 +335,7 @@ def test_numbers_are_explained_by_sizes() -> None:
 
 def test_numbers_of_a_program() -> None:
     text = "const y2 = reshape(x[0 : 7], [7, 1]) * 7 + 1.5e-07 * f(0..7) + f32([7.0, 7.5])"
-    file = parse_own(text)
-    found = skeleton(file)
+    found = skeleton(file := parse_own(text))
     assert found.numbers == [0, 7, 7, 1, 7, 0, 7] and len(found.lists) == 1
     for sizes, wanted in (
         ([{"n": 7}, {"n": 8}], "reshape(x[0 : n], [n, 1]) * n + 1.5e-07 * f(0..n) + z"),
