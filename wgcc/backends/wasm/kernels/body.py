@@ -11,7 +11,7 @@ from functools import reduce
 
 from wgcc.backends.wasm.encoding.instructions import I32
 from wgcc.backends.wasm.encoding.module import Function
-from wgcc.backends.wasm.kernels.loops import Loops
+from wgcc.backends.wasm.kernels.loops import Loops, divisors_of
 from wgcc.backends.wasm.kernels.positions import Counter
 from wgcc.backends.wasm.kernels.scopes import (
     LANES,
@@ -21,6 +21,7 @@ from wgcc.backends.wasm.kernels.scopes import (
     Span,
     Storage,
     Unvectorisable,
+    span_of,
     type_code,
 )
 from wgcc.backends.wasm.wgsl.library import Library
@@ -45,6 +46,9 @@ from wgcc.kernel.tree import (
     counting_head,
 )
 
+ORIGIN = constant(0)
+# Iterations of a loop that is a part of another one, and how many such parts are written out.
+LEAST_PART, MOST_PARTS = 16, 2
 UNNAMED = ("f32", "i32", "u32", "bool", "x")
 Emit = Callable[[], None]
 # What a body is made of.
@@ -97,11 +101,10 @@ class Body(Loops):
         if self.positions.in_lanes(start) or self.positions.in_lanes(stop):
             raise Unvectorisable("a loop of different length")
 
-        def block(inner: Env) -> None:
-            self.unswitch(bodies, inner)
-
         span = Span(start, stop, by.offset)
-        if span.is_open or by.offset != 1 or span.trips % steps:
+        parts = _parts_of(statement, name, span)
+        group, length = sum(parts), parts[0]
+        if span.is_open or by.offset != 1 or length % steps or span.trips % steps:
             steps = 1
 
         def bodies(inner: Env) -> None:
@@ -114,7 +117,23 @@ class Body(Loops):
                     self.run(statement.body, own)
             self.pair = None
 
-        self.count(name, Span(start, stop, by.offset * steps), block, {})
+        def block(inner: Env) -> None:
+            self.unswitch(bodies, inner)
+
+        def groups(inner: Env) -> None:
+            for part in range(len(parts)):
+                first = self.index_of(inner, "group") * group + part * length
+
+                def rows(own: Env, first: Index = first) -> None:
+                    self.bind(own, name, first + self.index_of(own, name))
+                    self.unswitch(bodies, own)
+
+                self.count(name, Span(ORIGIN, constant(length), steps), rows, inner)
+
+        if length < span.trips:
+            self.count("group", span_of(span.trips // group), groups, {})
+        else:
+            self.count(name, Span(start, stop, by.offset * steps), block, {})
 
     def _let(self, statement: Let, env: Env) -> None:
         if not statement.mutable:
@@ -252,6 +271,24 @@ class Body(Loops):
 
 def _nothing() -> None:
     pass
+
+
+def _parts_of(loop: Loop, name: str, span: Span) -> list[int]:
+    """The lengths of loops of which each iteration of an outer loop has one after the other.
+
+    In each of them, quotients of the counter are the same: what depends on them, such as the scale
+    of a group of weights, or which half of a byte they are, is known before it.
+    """
+    whole = [span.trips if not span.is_open else 1]
+    if span.is_open or span.start != ORIGIN or span.step != 1:
+        return whole
+    divisors = divisors_of(loop.body, name)
+    least, most = min(divisors, default=1), max(divisors, default=1)
+    if least < LEAST_PART or most > MOST_PARTS * least or most >= span.trips:
+        return whole
+    if span.trips % most or any(most % d or d % least for d in divisors):
+        return whole
+    return [least] * (most // least)
 
 
 def share(body: Body, first: int, count: int, grain: int) -> Span:

@@ -5,6 +5,7 @@ What depends on outer loops only is computed there, once (`scopes`).
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ from wgcc.backends.wasm.kernels.scopes import (
 from wgcc.backends.wasm.wgsl.evaluate import Constant, Local
 from wgcc.backends.wasm.wgsl.lanes import Code
 from wgcc.backends.wasm.wgsl.library import Library
-from wgcc.ir.index import Index, constant, variable
+from wgcc.ir.index import LARGEST, Index, constant, variable
 from wgcc.kernel.tree import (
     Binary,
     Call,
@@ -47,7 +48,14 @@ MOST = 1 << 32
 _GENERIC = ("min", "max", "clamp", "abs", "sign", "select")
 # What a call of a function costs, in instructions.
 CALL = 20
-_COMPARISONS = ("==", "!=", "<", ">", "<=", ">=")
+_COMPARISONS = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+}
 _CHOICE = Call("select", (Literal(0, "u32"), Name("then"), Name("inside")))
 
 
@@ -99,6 +107,9 @@ class Expressions(ABC):
         own = kind or self.kind(expr, env)
         if isinstance(expr, Literal):
             return _literal(expr, own)
+        known = self._known(expr, env, own)
+        if known is not None:
+            return known
         if own == "u32":
             index = self._sum_of(expr, env)
             if index is not None:
@@ -107,6 +118,23 @@ class Expressions(ABC):
             if chosen is not None:
                 return chosen
         return self._compute(expr, env, own)
+
+    def _known(self, expr: Expr, env: Env, kind: str) -> Held | None:
+        """A comparison of positions that are numbers here, or a choice by such a comparison."""
+        match expr:
+            case Binary(op, left, right) if op in _COMPARISONS and self._is_position(left, env):
+                first, second = self._sum_of(left, env), self._sum_of(right, env)
+                if first is None or second is None or first.terms or second.terms:
+                    return None
+                return Held("bool", number=_COMPARISONS[op](first.offset, second.offset))
+            case Call("select", (otherwise, then, Name(name))):
+                held = env.get(name)
+                if isinstance(held, Held) and held.kind == "bool" and held.number is not None:
+                    return self._hold(then if held.number else otherwise, env, kind)
+        return None
+
+    def _is_position(self, expr: Expr, env: Env) -> bool:
+        return self.kind(expr, env) == "u32"
 
     def _choice_of(self, expr: Expr, env: Env) -> Held | None:
         """A choice of neighbouring lanes: they can be loaded at once where the condition holds."""
@@ -163,7 +191,8 @@ class Expressions(ABC):
             return local
 
         local = emit() if changes else self.scopes.once(key, depth, emit)
-        held = Held(kind, lanes, local, depth=depth)
+        most = self._most(expr, env) if kind == "u32" else LARGEST
+        held = Held(kind, lanes, local, depth=depth, most=most)
         if kind == "bool" and lanes == 1 and self._watched is not None and depth <= self._watched:
             self._conditions[key] = held
         return held
@@ -266,6 +295,12 @@ class Expressions(ABC):
                 return self._name(held, names)
             case Call("f16", (inner,)):
                 return self._lower(inner, env, names)
+            case Call("f32", (inner,)):
+                return Call(expr.name, (self._signed(self._lower(inner, env, names), env, names),))
+            case Binary("&", inner, Literal(mask)):
+                lowered = self._lower(inner, env, names)
+                is_whole = mask & (mask + 1) == 0 and self._is_small(lowered, env, names, mask)
+                return lowered if is_whole else Binary("&", lowered, expr.right)
             case Call(name, args):
                 return Call(name, tuple(self._lower(arg, env, names) for arg in args))
             case Binary(op, left, right):
@@ -276,6 +311,29 @@ class Expressions(ABC):
             case Unary(op, operand):
                 return Unary(op, self._lower(operand, env, names))
         return expr
+
+    def _signed(self, expr: Expr, env: Env, names: Env) -> Expr:
+        """A number that is the same as i32, of which machines make floats in one instruction."""
+        return Call("i32", (expr,)) if self._is_small(expr, env, names, LARGEST >> 1) else expr
+
+    def _is_small(self, expr: Expr, env: Env, names: Env, most: int) -> bool:
+        known = {**env, **names}
+        return self.kind(expr, known) == "u32" and self._most(expr, known) <= most
+
+    def _most(self, expr: Expr, env: Env) -> int:
+        """A bound of an expression of type u32."""
+        match expr:
+            case Literal(value):
+                return int(value)
+            case Name(name) if isinstance(held := env[name], Held):
+                return held.most
+            case Binary("&", left, right):
+                return min(self._most(left, env), self._most(right, env))
+            case Binary("/", left, Literal(by)) | Call("wg_div_u32", (left, Literal(by))) if by:
+                return self._most(left, env) // int(by)
+            case Binary("%", left, Literal(by)) | Call("wg_mod_u32", (left, Literal(by))) if by:
+                return min(self._most(left, env), int(by) - 1)
+        return LARGEST
 
     def _byte(self, name: str, index: Expr, kind: str, first: Expr, env: Env) -> Held:
         """A byte of a word in memory, whose bits start at a multiple of 8."""

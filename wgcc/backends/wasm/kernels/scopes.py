@@ -14,7 +14,7 @@ from math import inf
 
 from wgcc.backends.wasm.encoding.instructions import F32, I32, V128
 from wgcc.backends.wasm.encoding.module import Function
-from wgcc.ir.index import Index, constant
+from wgcc.ir.index import LARGEST, Index, constant
 from wgcc.ir.places import ceil_div
 
 LANES = 4
@@ -81,7 +81,7 @@ class Unvectorisable(Exception):
 class Held:
     """A value: a position that is known as such, a constant, or what a local holds.
 
-    `depth`: the innermost scope that it depends on.
+    `depth`: the innermost scope that it depends on. `most`: no u32 there is greater.
     """
 
     kind: str
@@ -90,6 +90,7 @@ class Held:
     index: Index | None = None
     number: float | int | bool | None = None
     depth: int = 0
+    most: int = LARGEST
 
 
 @dataclass(frozen=True, slots=True)
