@@ -58,8 +58,8 @@ LONG_BYTE_ROW = 2048
 BYTE_STEPS = 4
 # With fewer rows than this, columns are shared out.
 MIN_ROWS = 8
-# Loops with more statements are not run for several vectors at a time: registers are few. Those that
-# unpack bytes have many that are known before the loop, or never used.
+# Loops with more statements are not run for several vectors at a time: registers are few. Where
+# bytes are unpacked, many statements are known before the loop, or never used.
 MAX_TOGETHER, MAX_UNPACKING = 10, 20
 # Rows of threads that one loop runs: as many sums as registers hold.
 MOST_ROWS_TOGETHER = 9

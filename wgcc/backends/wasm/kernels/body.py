@@ -11,7 +11,7 @@ from functools import reduce
 
 from wgcc.backends.wasm.encoding.instructions import I32
 from wgcc.backends.wasm.encoding.module import Function
-from wgcc.backends.wasm.kernels.loops import Loops, divisors_of
+from wgcc.backends.wasm.kernels.loops import Loops, WithEnv, divisors_of
 from wgcc.backends.wasm.kernels.positions import Counter
 from wgcc.backends.wasm.kernels.scopes import (
     LANES,
@@ -90,21 +90,9 @@ class Body(Loops):
 
     def _loop_together(self, statement: Loop, envs: Sequence[Env], steps: int) -> None:
         """One loop for several environments, in all of which it has the same iterations."""
-        head = counting_head(statement)
-        if head is None:
-            raise Unvectorisable("a loop that is not counted")
-        name, *limits = head
-        first, *others = [[self.position(limit, env) for limit in limits] for env in envs]
-        start, stop, by = first
-        if any(other != first for other in others) or not by.is_constant:
-            raise Unvectorisable("loops of different length")
-        if self.positions.in_lanes(start) or self.positions.in_lanes(stop):
-            raise Unvectorisable("a loop of different length")
-
-        span = Span(start, stop, by.offset)
+        name, span = self._common_span(statement, envs)
         parts = _parts_of(statement, name, span)
-        group, length = sum(parts), parts[0]
-        if span.is_open or by.offset != 1 or length % steps or span.trips % steps:
+        if span.is_open or span.step != 1 or parts[0] % steps:
             steps = 1
 
         def bodies(inner: Env) -> None:
@@ -117,23 +105,46 @@ class Body(Loops):
                     self.run(statement.body, own)
             self.pair = None
 
+        if parts[0] < span.trips:
+            self._in_parts(name, parts, span.trips // sum(parts), steps, bodies)
+            return
+
         def block(inner: Env) -> None:
             self.unswitch(bodies, inner)
 
-        def groups(inner: Env) -> None:
-            for part in range(len(parts)):
-                first = self.index_of(inner, "group") * group + part * length
+        self.count(name, Span(span.start, span.stop, span.step * steps), block, {})
 
-                def rows(own: Env, first: Index = first) -> None:
-                    self.bind(own, name, first + self.index_of(own, name))
+    def _common_span(self, statement: Loop, envs: Sequence[Env]) -> tuple[str, Span]:
+        """The counter of the loop and its iterations, which are the same in all environments."""
+        head = counting_head(statement)
+        if head is None:
+            raise Unvectorisable("a loop that is not counted")
+        name, *limits = head
+        first, *others = [[self.position(limit, env) for limit in limits] for env in envs]
+        start, stop, by = first
+        if any(other != first for other in others) or not by.is_constant:
+            raise Unvectorisable("loops of different length")
+        if self.positions.in_lanes(start) or self.positions.in_lanes(stop):
+            raise Unvectorisable("a loop of different length")
+        return name, Span(start, stop, by.offset)
+
+    def _in_parts(
+        self, name: str, parts: Sequence[int], groups: int, steps: int, bodies: WithEnv
+    ) -> None:
+        """The loop as a loop over groups of iterations, each of which has a loop for each part."""
+
+        def group(inner: Env) -> None:
+            first = self.index_of(inner, "group") * sum(parts)
+            for number, length in enumerate(parts):
+                start = first + number * length
+
+                def row(own: Env, start: Index = start) -> None:
+                    self.bind(own, name, start + self.index_of(own, name))
                     self.unswitch(bodies, own)
 
-                self.count(name, Span(ORIGIN, constant(length), steps), rows, inner)
+                self.count(name, Span(ORIGIN, constant(length), steps), row, inner)
 
-        if length < span.trips:
-            self.count("group", span_of(span.trips // group), groups, {})
-        else:
-            self.count(name, Span(start, stop, by.offset * steps), block, {})
+        self.count("group", span_of(groups), group, {})
 
     def _let(self, statement: Let, env: Env) -> None:
         if not statement.mutable:
@@ -276,10 +287,10 @@ def _nothing() -> None:
 def _parts_of(loop: Loop, name: str, span: Span) -> list[int]:
     """The lengths of loops of which each iteration of an outer loop has one after the other.
 
-    In each of them, quotients of the counter are the same: what depends on them, such as the scale
-    of a group of weights, or which half of a byte they are, is known before it.
+    In each of them, quotients of the counter stay the same: what depends on them, such as the scale
+    of a group of weights, or which half of a byte is read, is known before it.
     """
-    whole = [span.trips if not span.is_open else 1]
+    whole = [span.trips]
     if span.is_open or span.start != ORIGIN or span.step != 1:
         return whole
     divisors = divisors_of(loop.body, name)

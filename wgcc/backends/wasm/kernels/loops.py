@@ -29,8 +29,8 @@ from wgcc.backends.wasm.wgsl.evaluate import Constant, Local
 from wgcc.ir.index import Index, constant, variable
 from wgcc.kernel.tree import (
     Binary,
-    Literal,
     If,
+    Literal,
     Loop,
     Name,
     Statement,
