@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 from wgcc.backends.wasm.encoding.instructions import I32
-from wgcc.backends.wasm.encoding.module import Function
+from wgcc.backends.wasm.encoding.module import WasmFunction
 from wgcc.backends.wasm.kernels.loops import Loops, WithEnv, divisors_of
 from wgcc.backends.wasm.kernels.positions import Counter
 from wgcc.backends.wasm.kernels.scopes import (
     LANES,
     Env,
     Held,
+    LoopRange,
     Mutable,
-    Span,
     Storage,
     Unvectorisable,
     span_of,
@@ -52,10 +52,10 @@ LEAST_PART, MOST_PARTS = 16, 2
 UNNAMED = ("f32", "i32", "u32", "bool", "x")
 Emit = Callable[[], None]
 # What a body is made of.
-BodyParts = tuple[Function, Library, Mapping[str, FunctionDef], Env]
+BodyParts = tuple[WasmFunction, Library, Mapping[str, FunctionDef], Env]
 
 
-class Body(Loops):
+class KernelBody(Loops):
     def run(self, statements: Sequence[Statement], env: Env) -> Held | None:
         """Writes the statements, and returns the value of their `return`, if there is one."""
         for statement in statements:
@@ -112,9 +112,9 @@ class Body(Loops):
         def block(inner: Env) -> None:
             self.unswitch(bodies, inner)
 
-        self.count(name, Span(span.start, span.stop, span.step * steps), block, {})
+        self.count(name, LoopRange(span.start, span.stop, span.step * steps), block, {})
 
-    def _common_span(self, statement: Loop, envs: Sequence[Env]) -> tuple[str, Span]:
+    def _common_span(self, statement: Loop, envs: Sequence[Env]) -> tuple[str, LoopRange]:
         """The counter of the loop and its iterations, which are the same in all environments."""
         head = counting_head(statement)
         if head is None:
@@ -126,7 +126,7 @@ class Body(Loops):
             raise Unvectorisable("loops of different length")
         if self.positions.in_lanes(start) or self.positions.in_lanes(stop):
             raise Unvectorisable("a loop of different length")
-        return name, Span(start, stop, by.offset)
+        return name, LoopRange(start, stop, by.offset)
 
     def _in_parts(
         self, name: str, parts: Sequence[int], groups: int, steps: int, bodies: WithEnv
@@ -142,7 +142,7 @@ class Body(Loops):
                     self.bind(own, name, start + self.index_of(own, name))
                     self.unswitch(bodies, own)
 
-                self.count(name, Span(ORIGIN, constant(length), steps), row, inner)
+                self.count(name, LoopRange(ORIGIN, constant(length), steps), row, inner)
 
         self.count("group", span_of(groups), group, {})
 
@@ -275,7 +275,7 @@ class Body(Loops):
         if offset:
             self.f.i32(offset).emit("i32.add")
 
-    def call_shared(self, key: str, write: Callable[[], Function]) -> None:
+    def call_shared(self, key: str, write: Callable[[], WasmFunction]) -> None:
         """Calls a function that all kernels of the module share, with what has been pushed."""
         self.f.call(self._library.shared_function(key, write))
 
@@ -284,7 +284,7 @@ def _nothing() -> None:
     pass
 
 
-def _parts_of(loop: Loop, name: str, span: Span) -> list[int]:
+def _parts_of(loop: Loop, name: str, span: LoopRange) -> list[int]:
     """The lengths of loops of which each iteration of an outer loop has one after the other.
 
     In each of them, quotients of the counter stay the same: what depends on them, such as the scale
@@ -302,7 +302,7 @@ def _parts_of(loop: Loop, name: str, span: Span) -> list[int]:
     return [least] * (most // least)
 
 
-def share(body: Body, first: int, count: int, grain: int) -> Span:
+def share(body: KernelBody, first: int, count: int, grain: int) -> LoopRange:
     """This thread's part of `count` iterations, whole grains of them.
 
     Parameter `first` of the function is the thread's number, the next one how many there are.
@@ -318,8 +318,8 @@ def share(body: Body, first: int, count: int, grain: int) -> Span:
         if extra:
             f.get(start).get(chunk).emit("i32.add").set(stop)
         f.get(local).i32(count).get(local).i32(count).emit("i32.lt_u").emit("select").set(local)
-    return Span(_bound(body, start, count), _bound(body, stop, count), guess=count)
+    return LoopRange(_bound(body, start, count), _bound(body, stop, count), guess=count)
 
 
-def _bound(body: Body, local: int, count: int) -> Index:
+def _bound(body: KernelBody, local: int, count: int) -> Index:
     return variable(body.positions.name("bound", Counter(local, 0)), count + 1)
