@@ -11,7 +11,7 @@ from functools import reduce
 
 from wgcc.backends.wasm.encoding.instructions import I32
 from wgcc.backends.wasm.encoding.module import WasmFunction
-from wgcc.backends.wasm.kernels.loops import Loops, WithEnv, divisors_of
+from wgcc.backends.wasm.kernels.loops import Loops, WithEnv
 from wgcc.backends.wasm.kernels.positions import Counter
 from wgcc.backends.wasm.kernels.scopes import (
     LANES,
@@ -44,6 +44,8 @@ from wgcc.kernel.tree import (
     Run,
     Statement,
     counting_head,
+    expressions_of,
+    parts_of,
 )
 
 ORIGIN = constant(0)
@@ -293,13 +295,21 @@ def _parts_of(loop: Loop, name: str, span: LoopRange) -> list[int]:
     whole = [span.trips]
     if span.is_open or span.start != ORIGIN or span.step != 1:
         return whole
-    divisors = divisors_of(loop.body, name)
+    divisors = _divisors_of(loop.body, name)
     least, most = min(divisors, default=1), max(divisors, default=1)
     if least < LEAST_PART or most > MOST_PARTS * least or most >= span.trips:
         return whole
     if span.trips % most or any(most % d or d % least for d in divisors):
         return whole
     return [least] * (most // least)
+
+
+def _divisors_of(body: Sequence[Statement], name: str) -> set[int]:
+    """The numbers by which the statements divide the variable."""
+    parts = (p for s in body for expr in expressions_of(s) for p in parts_of(expr))
+    quotients = (p for p in parts if isinstance(p, Binary) and p.op in "/%")
+    literals = (p.right for p in quotients if p.left == Name(name))
+    return {int(right.value) for right in literals if isinstance(right, Literal)}
 
 
 def share(body: KernelBody, first: int, count: int, grain: int) -> LoopRange:

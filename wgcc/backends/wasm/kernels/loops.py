@@ -30,7 +30,6 @@ from wgcc.ir.index import Index, constant, variable
 from wgcc.kernel.tree import (
     Binary,
     If,
-    Literal,
     Loop,
     Name,
     Statement,
@@ -389,14 +388,6 @@ def _divides(statement: Statement, name: str) -> bool:
     """Whether the statement divides the variable by something."""
     parts = (part for expr in expressions_of(statement) for part in parts_of(expr))
     return any(isinstance(p, Binary) and p.op in "/%" and p.left == Name(name) for p in parts)
-
-
-def divisors_of(body: Sequence[Statement], name: str) -> set[int]:
-    """The numbers by which the statements divide the variable."""
-    parts = (p for s in body for expr in expressions_of(s) for p in parts_of(expr))
-    quotients = (p for p in parts if isinstance(p, Binary) and p.op in "/%")
-    literals = (p.right for p in quotients if p.left == Name(name))
-    return {int(right.value) for right in literals if isinstance(right, Literal)}
 
 
 def _has_loop(body: Sequence[Statement]) -> bool:
