@@ -34,6 +34,7 @@ MAY_IMPORT = {
     "wasm": ("core",),
     "tokens": ("core",),
     "receipts": ("core",),
+    "adapters": ("core", "files"),
 }
 # Pages and programs that use the runtime.
 NOT_JOINED = ("bundle", "graph", "live", "page", "stacks", "workbench")

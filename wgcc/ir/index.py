@@ -290,7 +290,7 @@ def _digits(rest: Index, divisor: int) -> tuple[Index, Index, int] | None:
     """`rest = high * base + low` with `0 <= low < base` and a base that divides the divisor."""
     for base in sorted({gcd(f, divisor) for _, f in rest.terms} - {1}, reverse=True):
         low = Index(tuple((a, f) for a, f in rest.terms if f % base), rest.offset % base)
-        if low.terms and low.low >= 0 and low.high < base:
+        if low.low >= 0 and low.high < base:
             high = tuple((a, f // base) for a, f in rest.terms if f % base == 0)
             return Index(high, rest.offset // base), low, base
     return None

@@ -89,12 +89,12 @@ def _tiles(group: Group, context: Context, tile: Tile) -> Launch:
     functions, used, hoisted = _functions(group, context, forms)
     across, down = ceil_div(sizes.cols, tile.cols), ceil_div(sizes.rows, tile.rows)
     grid, folded = _grid(across, down, sizes.batch)
-    left, right = (
-        SharedTile(operand, forms.width(operand), halves[operand.name], tile)
-        for operand in forms.operands
-    )
     is_wide = len(forms.wide) == 2
     is_unrolled = is_wide and _is_worth_unrolling(tile, sizes)
+    left, right = (
+        SharedTile(operand, forms.width(operand), halves[operand.name], tile, is_unrolled)
+        for operand in forms.operands
+    )
     loads = [
         TileLoad(shared.operand, has, shared, tile, sizes)
         for shared, has in zip((left, right), hoisted, strict=True)
