@@ -45,7 +45,9 @@ export async function weightsDigest(session) {
   const lines = [];
   for (const name of Object.keys(words).sort()) {
     const { dtype, shape } = tensors[name];
-    const digest = await sha256Hex(fromWords(words[name], tensors[name]));
+    const digest = await sha256Hex(
+      /** @type {BufferSource} */ (fromWords(words[name], tensors[name])),
+    );
     lines.push(`${name} ${dtype} [${shape.join(', ')}] ${digest}\n`);
   }
   return sha256Hex(encoder.encode(lines.join('')));

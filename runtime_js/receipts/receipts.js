@@ -53,10 +53,10 @@ export async function openWitness(session, entryName, data, options) {
  * @param {Session} session @param {string} entry @param {any} given @param {Settings} options
  * @returns {Promise<Run>}
  */
-async function runOf({ bundle, plan }, entry, given, { seed = null, every = 10 }) {
+async function runOf({ bundle, plan }, entry, given, { seed, every = 10 }) {
   const data = await dataDigests(plan, entry, given?.[DATA] ? given.arrays : given);
   const facts = { model: plan.model.name, entry, bundle: await bundleDigest(bundle), data };
-  return { ...facts, reading: [], held_out: null, seed, every, wgcc: plan.generator };
+  return { ...facts, reading: [], held_out: null, seed: seed ?? null, every, wgcc: plan.generator };
 }
 
 /** Keeps the receipt of a training. @implements {Witness} */
