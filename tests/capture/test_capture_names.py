@@ -18,6 +18,7 @@ PLAIN = BLOCKS.replace('capture(tanh(h), "squashed")', "tanh(h)")
 WRONG = {
     "blocks.*.atn.weights": "did you mean blocks.0.attn.weights, blocks.1.attn.weights",
     "zork": "there are x, ",
+    "zork*": "there are x, ",
     "predict:d.tok.w": "no entry trains, so nothing has a gradient",
     "opt/opt/exp": "no optimizer has such a tensor; there are opt/opt/",
     "test:x": r"there is no entry test \(train, predict\)",

@@ -170,7 +170,8 @@ def _weights_name(node: Node) -> str:
 def _matches_nothing(pattern: Wanted, chosen: Sequence[_Chosen]) -> WgError:
     names = list(dict.fromkeys(name for entry in chosen for name in entry.names))
     glob = pattern.glob.removeprefix(GRADIENT)
-    near = did_you_mean(glob, names) or [n for n in names if n.endswith(glob.split("*")[-1])]
+    end = glob.split("*")[-1]
+    near = did_you_mean(glob, names) or [n for n in names if end and n.endswith(end)]
     if pattern.glob.startswith(GRADIENT) and _matching(glob, names):
         return WgError(f"capture {pattern.text}: no entry trains, so nothing has a gradient")
     listed = ", ".join(near[:SHOWN] or names[:SHOWN]) or "none"
