@@ -50,6 +50,10 @@ export interface FitOptions<E> {
   snapshot?: number;
   /** After a lost device, open a new one and continue from the last snapshot, with the same bits (not if `data` is an iterator). */
   recover?: boolean;
+  /** Keep a receipt, by which others can replay the training; a number: the steps between digests of the weights. For arrays. */
+  receipt?: boolean | number;
+  /** The text of a receipt, here or of `wgcc train --receipt`: trains as it says, compares the weights, and ends where they part. */
+  replay?: string;
 }
 
 type Numbers = Readonly<Record<string, number>>;
@@ -66,7 +70,13 @@ export interface Report<E extends Training = Training> {
   readonly validation?: Numbers;
   /** Milliseconds per step. */
   readonly ms: number;
+  /** So far, at steps where weights were hashed or compared. */
+  readonly receipt?: string;
+  readonly replay?: Replayed;
 }
+
+/** `exact`: bits were compared; else losses, which may be 1 % apart. */
+type Replayed = { readonly exact: boolean; readonly compared: number; readonly equalUntil: number | null; readonly parted: number | null };
 
 /** What was reported. A loop's history has its last 10,000 reports. */
 export interface History<E extends Training = Training> {
@@ -78,6 +88,9 @@ export interface History<E extends Training = Training> {
   readonly losses: readonly number[];
   /** The last one reported. */
   readonly loss: number | undefined;
+  /** The receipt, if one was kept; and how a replay ended. */
+  readonly receipt: string | undefined;
+  readonly replay: Replayed | undefined;
 }
 
 /** A training, which begins when it is first awaited or read. Awaiting it takes the reports that no loop has read. */
@@ -169,6 +182,8 @@ export interface ChatOptions {
   /** Each answer has random numbers of its own. */
   seed?: number;
 }
+
+export type AdapterFile = Blob | ArrayBuffer | ArrayBufferView;
 
 export interface Message {
   readonly role: 'system' | 'user' | 'assistant';
@@ -279,12 +294,15 @@ export type GpuOutputs<E extends keyof Outputs> = { readonly [K in keyof Outputs
 /** For `await using model = await load()`, where the language has it. */
 type Closes = typeof Symbol extends { readonly asyncDispose: infer S } ? { [K in S & symbol]: () => Promise<void> } : unknown;
 
+/** Why a model on WebAssembly has not more threads: see "Threads" in the README of the runtime. */
+type ThreadLimit = 'small' | 'not-isolated' | 'no-workers' | 'no-shared-memory' | 'asked' | 'cores' | 'enough';
+
 /** What every model has besides its entries. */
 export interface Loaded {
   readonly plan: unknown;
   /** None on WebAssembly. */
   readonly device: Global<'GPUDevice'> | undefined;
-  readonly adapter: { readonly name: string; readonly kind: 'webgpu' | 'wasm'; readonly profile: string; readonly subgroups?: boolean; readonly threads?: number };
+  readonly adapter: { readonly name: string; readonly kind: 'webgpu' | 'wasm'; readonly profile: string; readonly subgroups?: boolean; readonly threads?: number; readonly threadLimit?: ThreadLimit };
   /** Resolves when the device is lost; call `recover` to continue. */
   readonly lost: Promise<{ readonly reason: string; readonly message: string }>;
   readonly progress: { readonly steps: Readonly<Record<string, number>>; readonly position: number; readonly seed: number };
@@ -321,6 +339,16 @@ export interface Loaded {
   generate(prompt: string | readonly number[], options?: GenerateOptions): AsyncGenerator<string, { ids: number[]; isAtEnd: boolean }, void>;
   /** A conversation with a language model whose cache the entry `forget` empties, as `wgcc import` makes them of GGUF files. */
   chat(options: ChatOptions): Promise<Chat>;
+  /**
+   * Replaces the corrections of a model that `wgcc train FOLDER --lora` made, or adds to them; steps and optimizers are reset.
+   * `source`: the two files of PEFT, a GGUF adapter of llama.cpp, or what `save` wrote; null: there are none. If they do not fit,
+   * nothing is changed.
+   */
+  loadAdapter(source: AdapterFile | readonly AdapterFile[] | null, options?: { strength?: number; add?: boolean }): Promise<void>;
+  /** The corrections as files, by name: of PEFT (`base` is the model's name), or of llama.cpp (`architecture`, such as `llama`). */
+  saveAdapter(options?: { form?: 'peft'; base?: string } | { form: 'gguf'; architecture: string }): Promise<Record<string, Uint8Array>>;
+  /** Adds the corrections to the weights that they correct, which must be plain floats. */
+  mergeAdapter(): Promise<void>;
   /** How text becomes ids, and ids text, by the model's `vocab`; without one, code `text`. A file of tokens is loaded by the first call. */
   tokens(): Promise<Tokenizer>;
   /**
@@ -337,8 +365,9 @@ export interface Loaded {
   captured<E extends keyof Captures = keyof Captures>(options?: { entry?: E; names?: readonly string[] }): Promise<Captures[E]>;
   /** Undoes the `apply` directly before. */
   undo(): Promise<void>;
-  params(): Promise<Params>;
-  state(): Promise<State>;
+  /** All, or those of these names. */
+  params(names?: readonly string[]): Promise<Params>;
+  state(names?: readonly string[]): Promise<State>;
   loadParams(values: { readonly [K in keyof Params]: In<Plain<Params[K]>, Params[K]['shape']> }): Promise<void>;
   loadParams(values: { readonly [K in keyof (Params & State)]?: In<Plain<(Params & State)[K]>, (Params & State)[K]['shape']> }, options: { strict: false }): Promise<void>;
   /** Resets to initial values and no steps; a seed draws other initial values. */

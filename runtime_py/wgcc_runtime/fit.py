@@ -129,10 +129,16 @@ _RATE = (
     "`optimizer opt: adam { lr = 0.01 }`"
 )
 _SIZE = "it is a dim of the model: `wgcc.compile(program, sizes={...})`, or `wgcc build --set`"
+_LOSS_WEIGHT = "it is in the model: `cross_entropy(scores, y, weight = w)`"
 ELSEWHERE = {
     "lr": _RATE,
     "learning_rate": _RATE,
     "batch_size": _SIZE,
+    "early_stopping": "patience=3",
+    "max_epochs": "epochs=10",
+    "class_weight": _LOSS_WEIGHT,
+    "sample_weight": _LOSS_WEIGHT,
+    "metrics": "they are outputs of the entry: `-> (loss: f32, acc: f32)`",
     "verbose": "progress=False shows nothing",
     "shuffle": "arrays are shuffled by `seed`; batches of a loader or list keep their order",
     "workers": "`wgcc train --workers 4` trains on several processes or machines",
@@ -179,7 +185,7 @@ def _checked_data(data: Any, entry: Entry, steps: Any, epochs: Any) -> Any:
 def _fill_batch(data: Data, entry: Entry) -> dict[str, Array]:
     """The arrays of data that was read, at least one batch of them."""
     sizes = [entry.inputs[name].shape[0] for name in data.with_rows if name in entry.inputs]
-    return data.repeated(max(sizes, default=0))
+    return data.repeat_rows(max(sizes, default=0))
 
 
 def check_places(checkpoint: Any, log: Any, resume: Any) -> None:

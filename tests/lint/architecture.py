@@ -18,6 +18,7 @@ ROWS = (
     ("small_arrays", "lazy_numpy", "spelling", "errors", "files"),
     ("tokens",),
     ("syntax", "ir", "kernel"),
+    ("live_settings",),
     ("ops",),
     ("evaluate",),
     ("elaborate",),
@@ -29,7 +30,7 @@ ROWS = (
     ("isa",),
     ("compiler", "importing", "exporting"),
     ("from_gguf", "from_onnx", "to_onnx", "to_torch"),
-    ("compile_error", "live_settings"),
+    ("compile_error",),
     ("in_memory",),
     ("sklearn",),
     ("language_service",),
@@ -87,7 +88,7 @@ NAMES_BACKENDS = {
 # Third-party packages of the compiler, and the only places that may import them.
 ONLY_IN = {
     "lark": r"wgcc/syntax/\w+\.py",
-    "jinja2": r"wgcc/(schedule/kernels/render|from_gguf/write)\.py",
+    "jinja2": r"wgcc/(schedule/kernels/context|from_gguf/write)\.py",
     "click": r"wgcc/cli(/\w+)*\.py",
     "rich": r"wgcc/cli(/\w+)*\.py",
     "pygls": r"wgcc/cli/commands/lsp/\w+\.py",

@@ -1,6 +1,7 @@
 """Contents of a bundle's files: bytes or pieces, safetensors files, and the data to train with.
 
-Elements of safetensors files are as on the GPU, of 32 bits or of one byte. data.safetensors holds
+Elements of safetensors files are as on the GPU, of 32 bits or of one byte, but for floats of large
+files that two bytes hold exactly. data.safetensors holds
 prepared arrays, how they were prepared, and a title; each may be absent. The page has a copy.
 """
 
@@ -11,14 +12,19 @@ import json
 import math
 import stat
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from wgcc.errors import WgError
 from wgcc.ir.dtypes import DTYPE_TABLE
+from wgcc.ir.graph import FLOATS, Capture, Graph, Rows, TensorType, Value
+from wgcc.ir.places import is_own_state
+from wgcc.ir.program import Ports, Wanted, capture_key, counts_key, is_capture
 from wgcc.lazy_numpy import Array, np
-from wgcc_runtime.data.problems import listed
+from wgcc.schedule.kernel import WORD, Exchange
+from wgcc_runtime.data.problems import join_items
 from wgcc_runtime.strict_json import as_javascript, with_sorted_keys
 
 PIECE = 1 << 20
@@ -86,19 +92,38 @@ def holds(folder: Path, name: str, content: Content) -> bool:
 
 # Pages read larger files piece by piece; these hold a checksum, because the seal has no digest.
 LARGE_BYTES = 8_000_000
+SAMPLE = 64
 
 
 def safetensors_content(tensors: Mapping[str, tuple[str, Array]]) -> Content:
-    """The tensors in their order, but those of bytes last, so that words are aligned.
+    """The tensors in their order, but narrower elements later, so that all are aligned.
 
-    Large ones are not copied.
+    Large ones are not copied, but for floats that have no more digits than two bytes.
     """
-    tensors = dict(sorted(tensors.items(), key=lambda item: -DTYPE_TABLE[item[1][0]].bytes))
-    header = words_header({name: (dtype, a.shape) for name, (dtype, a) in tensors.items()})
-    is_large = sum(array.nbytes for _, array in tensors.values()) > LARGE_BYTES
-    metadata = _checksum(tensors) if is_large else {}
-    content = _tensor_file(header, _buffers(array for _, array in tensors.values()), metadata)
+    stored = {name: DTYPE_TABLE[dtype].stored for name, (dtype, _) in tensors.items()}
+    arrays = {name: array for name, (_, array) in tensors.items()}
+    is_large = sum(array.nbytes for array in arrays.values()) > LARGE_BYTES
+    if is_large:
+        arrays = {name: _to_halves(array) for name, array in arrays.items()}
+    halves = {name: "F16" for name, array in arrays.items() if array.dtype == np.float16}
+    arrays = dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
+    rows = {name: ((stored | halves)[name], a.itemsize, a.shape) for name, a in arrays.items()}
+    metadata = _checksum(arrays) if is_large else {}
+    content = _tensor_file(_header(rows), _buffers(arrays.values()), metadata)
     return content if is_large else bytes(content)
+
+
+def _to_halves(array: Array) -> Array:
+    """In two bytes each, if that is the same numbers: scales of packed weights come so."""
+    if array.dtype != np.float32:
+        return array
+    # The first numbers tell most arrays, so that few are converted in vain.
+    for part in (array.reshape(-1)[:SAMPLE], array):
+        with np.errstate(over="ignore"):
+            halves = part.astype(np.float16)
+        if not np.array_equal(halves.astype(np.float32), part):
+            return array
+    return halves
 
 
 def words_content(tensors: Mapping[str, tuple[str, Sequence[int], bytes]]) -> bytes:
@@ -125,12 +150,12 @@ def _buffers(arrays: Iterable[Array]) -> Iterable[memoryview]:
     return (array.reshape(-1).view(np.uint8).data for array in plain)
 
 
-def _checksum(tensors: Mapping[str, tuple[str, Array]]) -> dict[str, str]:
+def _checksum(arrays: Mapping[str, Array]) -> dict[str, str]:
     """Metadata that both runtimes compare with what they read."""
     # Only here, because it takes time to import.
     from wgcc_runtime.weights import metadata_of
 
-    return metadata_of({name: array for name, (_, array) in tensors.items()})
+    return metadata_of(arrays)
 
 
 def words_header(tensors: Mapping[str, tuple[str, Sequence[int]]]) -> dict[str, Any]:
@@ -258,7 +283,7 @@ def with_labels(
     known = spec.get("classes", [])
     if len(labels) < len(known):
         text = f"--labels: {len(labels)} names, but there are {len(known)} classes"
-        raise WgError(f"{text}: {listed(known)}")
+        raise WgError(f"{text}: {join_items(known)}")
     _check_labels(labels, target, form)
     return {**whole, "inputs": {**whole["inputs"], target: {**spec, "classes": list(labels)}}}
 
@@ -273,3 +298,91 @@ def _check_labels(labels: Sequence[str], target: str, form: Mapping[str, Any]) -
     counts = [port["range"]["high"] + 1 for port in ports if "range" in port]
     if counts and len(labels) > max(counts):
         raise WgError(f"--labels: {len(labels)} names, but `{target}` has {max(counts)} classes")
+
+
+Record = dict[str, Any]
+
+
+def own_outputs(graph: Graph) -> dict[str, Value]:
+    """The outputs that the source declares."""
+    return {name: value for name, value in graph.outputs.items() if not is_capture(name)}
+
+
+def output_types(graph: Graph) -> dict[str, TensorType]:
+    """Outputs as callers see them: captures have the shape that the source gives them."""
+    types = {name: value.type for name, value in graph.outputs.items()}
+    for name, capture in graph.entry.captures.items():
+        if not capture.stored and not capture.stats:
+            key = capture_key(name)
+            types[key] = replace(types[key], shape=capture.shape)
+    return types
+
+
+def capture_records(graph: Graph, ports: Ports) -> Record:
+    """`tensor` holds the value, or `numbers` and `counts` its statistics."""
+    forms = graph.entry.rows[0].outputs if graph.entry.rows else {}
+    return {
+        name: _capture(name, capture, ports, forms.get(capture_key(name)), graph)
+        for name, capture in sorted(graph.entry.captures.items())
+    }
+
+
+def captured_patterns(plan: Mapping[str, Any]) -> tuple[Wanted, ...]:
+    """The patterns that capture the same again; `d.x.2` comes with `d.x`."""
+    return tuple(
+        Wanted(name, "counts" in record, entry)
+        for entry, spec in plan["entries"].items()
+        for name, record in spec.get("captures", {}).items()
+        if not (name.startswith("d.") and _is_second(name, spec["captures"]))
+    )
+
+
+def _is_second(name: str, names: Container[str]) -> bool:
+    first, _, number = name.rpartition(".")
+    return number.isdecimal() and first in names
+
+
+def _capture(name: str, capture: Capture, ports: Ports, form: str | None, graph: Graph) -> Record:
+    if capture.stats:
+        keys = ports.outputs[capture_key(name)], ports.outputs[counts_key(name)]
+        return {"numbers": keys[0], "counts": keys[1], "shape": list(capture.shape)}
+    if capture.stored:
+        return {"tensor": name}
+    count = graph.entry.rows[0].count if graph.entry.rows else 1
+    divides = form == "same" or (capture.shape and capture.shape[0] % count == 0)
+    rows = {"rows": form} if form and divides else {}
+    return {"tensor": ports.outputs[capture_key(name)], **rows}
+
+
+def rows_record(rows: Rows) -> Record:
+    outputs = {name: form for name, form in rows.outputs.items() if not is_capture(name)}
+    return {
+        "count": rows.count,
+        "inputs": list(rows.inputs),
+        **({"dim": rows.dim} if rows.dim else {}),
+        **({"why": rows.why} if rows.why else {"outputs": outputs}),
+    }
+
+
+def exchange_record(graph: Graph, shared: Exchange | None, buffers: Mapping[str, int]) -> Record:
+    """The record of what machines that train one model exchange in each step.
+
+    Gradients are averaged before a dispatch; outputs and state after the call.
+    """
+    if shared is None:
+        return {}
+    if shared.why:
+        return {"why": shared.why}
+    written = [value.name for value in graph.state if value.name in graph.writes]
+    # Floats that the program itself keeps, such as running means of a batch norm.
+    averaged = [n for n in written if is_own_state(n) and graph.writes[n].dtype in FLOATS]
+    outputs = own_outputs(graph).items()
+    return {
+        "dispatch": shared.dispatch,
+        "gradients": [
+            {"buffer": buffers[p.buffer], "offset": p.offset * WORD, "size": p.count * WORD}
+            for p in shared.gradients
+        ],
+        "outputs": [n for n, v in outputs if v.dtype in FLOATS and v.type.size == 1],
+        "state": sorted(averaged),
+    }

@@ -27,7 +27,7 @@ from wgcc.errors import WgError
 from wgcc.evaluate import from_words
 from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.ir.places import is_optimizer_state
-from wgcc.ir.program import Program, Tensor
+from wgcc.ir.program import ModelTensor, Program
 from wgcc.lazy_numpy import Array, has_numpy
 from wgcc.spelling import did_you_mean
 from wgcc.tokens.token_file import TokenFile
@@ -103,7 +103,7 @@ def complete_plan(
     """
     lazy = InitialValues(program, given or {})
     is_stored = bool(given) or lazy.bytes <= MOST_STORED
-    values = dict(lazy) if is_stored else lazy
+    values = lazy.to_store() if is_stored else lazy
     weights = _weights_content(program, values) if is_stored else None
     record: dict[str, Any] = {}
     if weights is not None:
@@ -197,6 +197,17 @@ class InitialValues(Mapping[str, Array]):
     def bytes(self) -> int:
         return sum(DTYPE_TABLE[t.type.dtype].bytes * t.type.size for t in self._tensors.values())
 
+    def to_store(self) -> dict[str, Array]:
+        """Those that a file holds: beside many given ones, runtimes fill one number in."""
+        is_small = self.bytes <= MOST_STORED
+        return {name: self[name] for name in self if is_small or not self._is_filled(name)}
+
+    def _is_filled(self, name: str) -> bool:
+        if name in self._given:
+            return False
+        init = self._tensors[name].init
+        return init.kind == "value" and len(init.values) == 1
+
     def __getitem__(self, name: str) -> Array:
         from wgcc_runtime.drawn import initial_values
 
@@ -238,11 +249,11 @@ def read_checkpoint(path: Path, program: Program) -> tuple[dict[str, Array], Fac
         raise WgError(error.message) from None
 
 
-def tensors_of(program: Program, names: Iterable[str]) -> dict[str, Tensor]:
+def tensors_of(program: Program, names: Iterable[str]) -> dict[str, ModelTensor]:
     return {name: program.params.get(name) or program.state[name] for name in names}
 
 
-def _tensor(path: Path, name: str, program: Program) -> Tensor:
+def _tensor(path: Path, name: str, program: Program) -> ModelTensor:
     tensor = program.params.get(name) or program.state.get(name)
     if tensor is None:
         near = did_you_mean(name, [*program.params, *program.state])
@@ -251,7 +262,7 @@ def _tensor(path: Path, name: str, program: Program) -> Tensor:
     return tensor
 
 
-def _convert(path: Path, array: Array, tensor: Tensor) -> Array:
+def _convert(path: Path, array: Array, tensor: ModelTensor) -> Array:
     from wgcc_runtime.arrays import convert
 
     if tuple(array.shape) != tensor.type.shape:
