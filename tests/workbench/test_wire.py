@@ -33,9 +33,7 @@ NOT_IN_PAGES = {
     *(
         f"wgcc_runtime.{name}"
         for name in (
-            "arrays", "blas_threads", "chat", "data.preparation", "data.read", "drawn",
-            "early_stopping", "generating", "history", "loader", "model", "quick_call",
-            "selftest", "weights", "writing",
+            "arrays", "blas_threads", "drawn", "loader", "quick_call", "selftest", "weights",
         )
     ),
 }  # fmt: skip
@@ -112,7 +110,9 @@ def test_every_import_of_the_compiler_is_in_its_archive() -> None:
     for name in names:
         tree = ast.parse(archive.read(name)) if name.startswith("wgcc") else ast.Module([], [])
         for module in _imports(tree):
-            if module.startswith("wgcc") and module not in modules:
+            # The runtime names what it imports when somebody asks for it.
+            is_asked_for = name == "wgcc_runtime/__init__.py"
+            if module.startswith("wgcc") and module not in modules and not is_asked_for:
                 missing.setdefault(module, set()).add(name)
     assert {m: users for m, users in missing.items() if m not in NOT_IN_PAGES} == {}
 

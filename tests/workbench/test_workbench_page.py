@@ -45,7 +45,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def seen(site: Path) -> Any:
     text = (ROOT / "examples" / "sin" / "model.wg").read_text(encoding="utf-8")
     files = {
-        "model.wg": 'import Double from "layers.wg"\n' + text.replace("l2: Linear[H, H]", "l2: Double[H]"),
+        "model.wg": f'import Double from "layers.wg"\n{text.replace("Linear[H, H]", "Double[H]")}',
         "layers.wg": LAYERS,
         "wiggle.wgsl": "fn wiggle(x: f32) -> f32 { return x + sin(x); }\n",
     }

@@ -368,7 +368,8 @@ def _select(no: Value, yes: Value, condition: Value) -> Value:
 def _bound(name: str, values: list[Value]) -> Value:
     first, *limits = values
     if isinstance(first, Ids):
-        return first if name == "max" else first.below(int(np.asarray(integers_of(limits[-1])).max()) + 1)
+        most = int(np.asarray(integers_of(limits[-1])).max())
+        return first if name == "max" else first.below(most + 1)
     if name == "clamp":
         return _bound("min", [_bound("max", [first, limits[0]]), limits[1]])
     a, b = _same_kind(first, integers_of(limits[0]))

@@ -56,7 +56,7 @@ def concatenate(parts: Iterable[Any], axis: int = 0) -> SmallArray:
 
 
 def pad(values: Any, widths: tuple[int, int], constant_values: Any = 0) -> SmallArray:
-    """Of one axis: so many elements before and after."""
+    """Add so many elements before and after those of one axis."""
     array, (before, after) = asarray(values), widths
     (filler,) = array.dtype.round_all([constant_values])
     numbers = [filler] * before + array.numbers + [filler] * after

@@ -58,9 +58,9 @@ def data_archive() -> bytes:
 
 
 def page_archive() -> bytes:
-    """What is fetched later: the web runtime, of which bundles have copies, and the access model."""
-    access = _package("wgcc.access")
-    model = ((f"wgcc/access/{path.name}", path.read_bytes()) for path in sorted(access.glob("*.py")))
+    """The files that are fetched later: the runtime, which bundles copy, and the access model."""
+    access = sorted(_package("wgcc.access").glob("*.py"))
+    model = ((f"wgcc/access/{path.name}", path.read_bytes()) for path in access)
     root = data_dir("runtime_js")
     paths = (path for path in sorted(root.rglob("*")) if path.is_file())
     own = (

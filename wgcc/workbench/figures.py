@@ -1,4 +1,4 @@
-"""What the access model says of a kernel: its figures, each with what it means."""
+"""The figures of the access model for a kernel, each with its meaning."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Figure = tuple[str, str, str]
 def kernel_figures(plan: Mapping[str, Any], name: str, text: str) -> list[Figure]:
     """Name, value and meaning of each figure, of the dispatch of the kernel that binds most."""
     number = next(i for i, kernel in enumerate(plan["kernels"]) if kernel["name"] == name)
-    found = [
+    dispatches = [
         dispatch
         for entry in plan["entries"].values()
         for dispatch in entry["dispatches"]
         if dispatch["kernel"] == number
     ]
-    if not found:
+    if not dispatches:
         return []
-    most = max(found, key=lambda dispatch: sum(_bound(dispatch)))
+    most = max(dispatches, key=lambda dispatch: sum(_bound(dispatch)))
     flops = most.get("flops", 0)
     access = access_or_none(readable_module(text), tuple(most["grid"]), flops, _bound(most))
     return [] if access is None else [*_figures(access), *_times(access)]

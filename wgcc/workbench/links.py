@@ -18,7 +18,7 @@ Links = dict[str, list[str]]
 
 
 def kernel_links(compiled: Compiled) -> dict[str, Links]:
-    """By kernel: the places of its variables, without their numbers, and of its bindings."""
+    """The places of each kernel's variables, named without their numbers, and of its bindings."""
     names = {kernel: file.name for file in compiled.planned.kernels for kernel in file.kernels}
     links: dict[str, Links] = {}
     for entry, scheduled in compiled.schedule.entries.items():
@@ -38,21 +38,21 @@ def _producers(graph: Graph) -> dict[str, Node]:
 
 
 def _links_of(dispatch: Dispatch, bindings: list[str], producers: Mapping[str, Node]) -> Links:
-    bound = {shown.split(" ", 1)[0]: name for name, shown in zip(bindings, dispatch.shows, strict=False)}
+    bound = {
+        shown.split(" ", 1)[0]: name for name, shown in zip(bindings, dispatch.shows, strict=False)
+    }
     links: Links = {}
     for value, name in bound.items():
         node = producers.get(value)
         if node is not None and node.span is not None:
             links[name] = [node.span.place]
     made = [name for each in dispatch.made for name in each.names]
-    for node in _computed(made, set(bound) - set(made), producers):
+    for node in _nodes_of(made, set(bound) - set(made), producers):
         links.setdefault(node.op, []).append(node.span.place if node.span else "")
     return links
 
 
-def _computed(
-    made: list[str], loaded: set[str], producers: Mapping[str, Node]
-) -> Iterator[Node]:
+def _nodes_of(made: list[str], loaded: set[str], producers: Mapping[str, Node]) -> Iterator[Node]:
     """The nodes that a dispatch computes, operands first."""
     known = set[int]()
     stack = [(name, False) for name in reversed(made)]

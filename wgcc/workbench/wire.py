@@ -177,13 +177,13 @@ class Workbench:
         return json.dumps({"entries": [drawing_record(entry, [("dispatches", drawing)])]})
 
     def links(self) -> Answer:
-        """By kernel of the last build: the lines that its variables and bindings come from."""
+        """The lines that variables and bindings of each kernel of the last build come from."""
         from wgcc.workbench.links import kernel_links
 
         return kernel_links(self._last_build())
 
     def figures(self, kernel: str) -> Answer:
-        """What the access model says of a kernel of the last build."""
+        """The figures of the access model for a kernel of the last build."""
         from wgcc.workbench.figures import kernel_figures
 
         planned = self._last_build().planned
