@@ -126,7 +126,8 @@ async function answer(question) {
   }
   try {
     return await answerNow(question);
-  } catch {
+  } catch (error) {
+    if (isFatal(error)) throw error;
     await fetchModules(python);
     return answerNow(question);
   }
@@ -147,6 +148,12 @@ async function answerNow({ id, question, settings }) {
   return { id, answer: plain, ms: performance.now() - since, heap };
 }
 
+/** Has Python ended, because it used up the stack, or WebAssembly trapped? @param {any} error */
+const isFatal = error =>
+  error instanceof RangeError ||
+  error instanceof WebAssembly.RuntimeError ||
+  String(error?.message).includes('fatally failed');
+
 /** The last line of Python's traceback says what went wrong. @param {any} error */
 const wordsOf = error =>
   String(error?.message ?? error)
@@ -158,9 +165,7 @@ self.onmessage = async ({ data }) => {
   try {
     send(await answer(data));
   } catch (error) {
-    // Python has ended: it has used up the stack, or WebAssembly trapped.
-    const isFatal = error instanceof RangeError || error instanceof WebAssembly.RuntimeError;
-    send({ id: data.id, problem: wordsOf(error), isFatal });
+    send({ id: data.id, problem: wordsOf(error), isFatal: isFatal(error) });
   }
   // A compiler from a kept memory has imported all.
   if (hasPrepared || !hasModules) return;
