@@ -42,6 +42,20 @@ KERNEL = """
   }
   w[o] = total;
 """
+# One thread per tap, channel and part of the pixels: parts are summed later, channels are not last.
+PARTS = """
+  var total: f32 = 0.0f;
+  for (var r = 0u; r < PIXELS; r++) {
+    let p = (o % PARTS) * PIXELS + r;
+    let inside = INSIDE;
+    let up = select(0u, ROW + I - PADY, inside);
+    let left = select(0u, COLUMN + J - PADX, inside);
+    let image = x[((p / (H * W) * H + up) * W + left) * C + o / PARTS % C];
+    let piece = select(0.0f, image, inside);
+    total = (total + piece * g[p * C + o / PARTS % C]);
+  }
+  w[o] = total;
+"""
 
 
 def filled(text: str, pixel: str, tap: str, sizes: dict[str, int]) -> str:
@@ -70,6 +84,8 @@ def arrays_of(sizes: dict[str, int]) -> dict[str, Array]:
     image = tuple(sizes[name] for name in "NHWC")
     taps, channels = sizes["TAPS"], sizes["C"]
     shapes = {"x": image, "g": image, "y": image, "w": (taps, channels), "b": (channels,)}
+    if "PARTS" in sizes:
+        shapes["w"] = (taps, channels, sizes["PARTS"])
     return {name: random.normal(size=at).astype(np.float32) for name, at in shapes.items()}
 
 
@@ -77,6 +93,8 @@ def kernel(of: str, sizes: dict[str, int]) -> Built:
     arrays = arrays_of(sizes)
     if of == "image":
         text, written = filled(IMAGE, "(o / C)", "r", sizes), "y"
+    elif of == "parts":
+        text, written = filled(PARTS, "p", "(o / (PARTS * C))", sizes), "w"
     else:
         text, written = filled(KERNEL, "r", "(o / C)", sizes), "w"
     task = ThreadTask("o", arrays[written].size, statements(text))
@@ -94,7 +112,11 @@ def expected(of: str, sizes: dict[str, int], arrays: dict[str, Array]) -> Array:
     ]
     if of == "image":
         return sum(s * w for s, w in zip(shifted, arrays["w"], strict=True))
-    return np.stack([(s * arrays["g"]).sum((0, 1, 2)) for s in shifted])
+    products = np.stack([s * arrays["g"] for s in shifted])
+    if of == "kernel":
+        return products.sum((1, 2, 3))
+    taps, channels = sizes["TAPS"], sizes["C"]
+    return products.reshape(taps, sizes["PARTS"], -1, channels).sum(2).swapaxes(1, 2)
 
 
 def allow(monkeypatch: pytest.MonkeyPatch, chosen: Walk) -> None:
@@ -141,12 +163,20 @@ def sizes_of(seed: int) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize("of", ["image", "kernel"])
+def in_parts(sizes: dict[str, int], seed: int) -> dict[str, int]:
+    """The pixels in parts of equal size."""
+    pixels = sizes["N"] * sizes["H"] * sizes["W"]
+    fitting = [parts for parts in range(1, pixels + 1) if pixels % parts == 0]
+    parts = int(np.random.default_rng(seed).choice(fitting))
+    return {**sizes, "PARTS": parts, "PIXELS": pixels // parts}
+
+
+@pytest.mark.parametrize("of", ["image", "kernel", "parts"])
 @pytest.mark.parametrize("seed", range(3))
 def test_every_order_of_threads_computes_the_same(
     of: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sizes = sizes_of(seed)
+    sizes = in_parts(sizes_of(seed), seed) if of == "parts" else sizes_of(seed)
     for walk, cost in walks_of(monkeypatch, of, sizes).items():
         if cost == inf:
             continue
@@ -169,3 +199,9 @@ def test_taps_share_the_loop_over_pixels(monkeypatch: pytest.MonkeyPatch) -> Non
     sizes = {"N": 2, "H": 8, "W": 8, "C": 64, "PADY": 1, "PADX": 1, "KX": 3, "TAPS": 9}
     costs = walks_of(monkeypatch, "kernel", sizes)
     assert min(costs, key=lambda walk: costs[walk]) == Walk(64, 9)
+
+
+def test_lanes_are_channels_though_these_are_not_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {"N": 2, "H": 8, "W": 8, "C": 64, "PADY": 1, "PADX": 1, "KX": 3, "TAPS": 9}
+    costs = walks_of(monkeypatch, "parts", {**sizes, "PARTS": 8, "PIXELS": 16})
+    assert min(costs, key=lambda walk: costs[walk]) == Walk(64, stride=8)

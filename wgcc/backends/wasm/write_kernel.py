@@ -36,10 +36,14 @@ from wgcc.ir.index import Index, constant
 from wgcc.kernel.rewrite.transform import fill
 from wgcc.kernel.tree import (
     Assign,
+    Binary,
     Call,
+    Expr,
     If,
+    Literal,
     Loop,
     Module,
+    Name,
     expressions_of,
     parts_of,
 )
@@ -69,11 +73,13 @@ ORIGIN = constant(0)
 class Walk:
     """The order of threads: lanes along rows of `columns`; none: threads run one by one.
 
-    `together`: so many rows are run in one loop.
+    `together`: so many rows are run in one loop. `stride`: neighbouring lanes are so many threads
+    apart, and so are the rows that they make up.
     """
 
     columns: int | None = None
     together: int = 0
+    stride: int = 1
 
 
 ONE_BY_ONE = Walk()
@@ -94,7 +100,7 @@ def _fastest(work: DispatchWork, name: str, library: Library) -> Function:
         return over_panels
     best, least = None, inf
     tried: set[Walk] = set()
-    waiting = [Walk(program.count)]
+    waiting = [Walk(program.count), *_strided_walks(program)]
     while waiting or ONE_BY_ONE not in tried:
         # Threads one by one come last: mostly it is soon clear that they take longer.
         walk = waiting.pop(0) if waiting else ONE_BY_ONE
@@ -102,7 +108,7 @@ def _fastest(work: DispatchWork, name: str, library: Library) -> Function:
             continue
         tried.add(walk)
         body = _attempt(work, name, program, library, walk, least)
-        if walk.columns is not None and not walk.together:
+        if walk.columns is not None and not walk.together and walk.stride == 1:
             waiting += _walks(program, rows_of(program.count, body.divisors))
         if body.scopes.cost < least:
             best, least = body.f, body.scopes.cost
@@ -120,6 +126,31 @@ def _walks(program: Program, lengths: Sequence[int]) -> list[Walk]:
             walks.append(Walk(columns, group))
         walks.append(Walk(columns))
     return walks
+
+
+def _strided_walks(program: Program) -> list[Walk]:
+    """Lanes along an axis of the results that is neither the first nor the last one.
+
+    Long sums may find their operands side by side along such an axis only.
+    """
+    if not _has_one_loop(program):
+        return []
+    loop = next(statement for statement in program.body if isinstance(statement, Loop))
+    texts = (parts_of(whole) for s in loop.body for whole in expressions_of(s))
+    axes = {axis_of(part, program.variable) for parts in texts for part in parts} - {None}
+    return [
+        Walk(columns, stride=stride)
+        for stride, columns in sorted(axis for axis in axes if axis)
+        if columns % LANES == 0 and program.count // columns >= MIN_ROWS
+    ]
+
+
+def axis_of(part: Expr, name: str) -> tuple[int, int] | None:
+    """The stride and the length of the axis that `name / stride % length` is the number of."""
+    match part:
+        case Binary("%", Binary("/", Name(n), Literal(int(stride))), Literal(int(length))):
+            return (stride, length) if n == name else None
+    return None
 
 
 def _attempt(
@@ -235,6 +266,9 @@ class _Threads:
             return
         rows = program.count // columns
         name = program.variable
+        if walk.stride > 1:
+            self._strided(program, env, walk)
+            return
         if walk.together:
             self._rows_together(program, env, columns, walk.together)
             return
@@ -258,6 +292,31 @@ class _Threads:
             self._body.unswitch(lambda own: self._along(name, part, one, own, first), inner)
 
         self._body.count("row", whole, row, env)
+
+    def _strided(self, program: Program, env: Env, walk: Walk) -> None:
+        """Rows of lanes that are threads apart, several vectors at a time."""
+        body, name, columns, stride = self._body, program.variable, walk.columns, walk.stride
+        assert columns is not None
+        size = next((n for n in (_block_of(program), LANES) if n and columns % n == 0), LANES)
+
+        def row(inner: Env) -> None:
+            number = body.index_of(inner, "row")
+            first = number // stride * (columns * stride) + number % stride
+
+            def block(own: Env) -> None:
+                body.four("lane", vectors, own)
+
+            def vectors(own: Env) -> None:
+                column = body.index_of(own, "block") * size + body.index_of(own, "lane")
+                envs = [dict(own) for _ in range(0, size, LANES)]
+                for i, each in enumerate(envs):
+                    body.bind(each, name, first + (column + i * LANES) * stride)
+                body.run_together(program.body, envs)
+
+            body.count("block", span_of(columns // size), block, inner)
+
+        rows = share(body, self._first, program.count // columns, 1)
+        body.count("row", rows, row, env)
 
     def _rows_together(self, program: Program, env: Env, columns: int, count: int) -> None:
         """Runs the threads of `count` rows in one loop: what they all load is loaded once."""
