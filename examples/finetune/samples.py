@@ -35,7 +35,7 @@ LEARNED: Mapping[str, tuple[str, ...]] = {
     ),
     "wgsl": (
         "tests/golden/attention/kernels/attention.wgsl",
-        "tests/golden/attention/kernels/window_update.wgsl",
+        "tests/golden/memory/kernels/window_update.wgsl",
         "tests/golden/loops/kernels/cell_gates.wgsl",
         "tests/golden/regression/kernels/adam_update.wgsl",
         "tests/golden/regression/kernels/tanh.wgsl",

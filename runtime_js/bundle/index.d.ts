@@ -279,12 +279,15 @@ export type GpuOutputs<E extends keyof Outputs> = { readonly [K in keyof Outputs
 /** For `await using model = await load()`, where the language has it. */
 type Closes = typeof Symbol extends { readonly asyncDispose: infer S } ? { [K in S & symbol]: () => Promise<void> } : unknown;
 
+/** Why a model on WebAssembly has not more threads: see "Threads" in the README of the runtime. */
+type ThreadLimit = 'small' | 'not-isolated' | 'no-workers' | 'no-shared-memory' | 'asked' | 'cores' | 'enough';
+
 /** What every model has besides its entries. */
 export interface Loaded {
   readonly plan: unknown;
   /** None on WebAssembly. */
   readonly device: Global<'GPUDevice'> | undefined;
-  readonly adapter: { readonly name: string; readonly kind: 'webgpu' | 'wasm'; readonly profile: string; readonly subgroups?: boolean; readonly threads?: number };
+  readonly adapter: { readonly name: string; readonly kind: 'webgpu' | 'wasm'; readonly profile: string; readonly subgroups?: boolean; readonly threads?: number; readonly threadLimit?: ThreadLimit };
   /** Resolves when the device is lost; call `recover` to continue. */
   readonly lost: Promise<{ readonly reason: string; readonly message: string }>;
   readonly progress: { readonly steps: Readonly<Record<string, number>>; readonly position: number; readonly seed: number };

@@ -18,7 +18,7 @@ export function chunkOf({ entries, tensors }, entryName) {
   const isIt =
     shape.length === 1 &&
     ['i32', 'u32'].includes(dtype) &&
-    !prefill.training &&
+    !prefill?.training &&
     !others.length &&
     namesOf(prefill) === namesOf(entries[entryName]);
   return { input, size: isIt && shape[0] > 1 ? shape[0] : 0 };

@@ -26,8 +26,19 @@ export function isHalf(dtype) {
   return dtype === 'F16' || dtype === 'BF16';
 }
 
+/** All numbers of half precision by their bits, made when they are first read. @type {Float32Array | undefined} */
+let numbers;
+
 /** @param {Uint16Array} bits @param {string} dtype F16 or BF16 */
 export function fromHalves(bits, dtype) {
-  if (dtype === 'F16') return Float32Array.from(bits, fromHalfBits);
+  if (dtype === 'F16') {
+    const table = halfNumbers();
+    return Float32Array.from(bits, half => table[half]);
+  }
   return new Float32Array(Uint32Array.from(bits, half => half << 16).buffer);
+}
+
+function halfNumbers() {
+  numbers ??= Float32Array.from({ length: 2 ** 16 }, (_, half) => fromHalfBits(half));
+  return numbers;
 }

@@ -8,6 +8,7 @@ import { survive } from './lost_device.js';
 import { countOf, parameterCount } from './ports.js';
 import { lacksWebGpu, loadingWords, megabytes, problemWords, reasonOf } from './problems.js';
 import { savingCard } from './saving.js';
+import { serviceCard } from './service.js';
 import { sharing } from './sharing.js';
 import { page } from './state.js';
 import { startTraining, trainingCard } from './training.js';
@@ -124,8 +125,9 @@ async function begin(model) {
   page.model = model;
   // For the browser's console, and for tests.
   Object.assign(globalThis, { wgccPage: page });
-  const { kind, name } = model.adapter;
-  const where = kind === 'wasm' ? 'your CPU (WebAssembly): no GPU was found' : name || 'your GPU';
+  const { kind, name, threads } = model.adapter;
+  const cpu = threads > 1 ? `WebAssembly, ${threads} threads` : 'WebAssembly';
+  const where = kind === 'wasm' ? `your CPU (${cpu}): no GPU was found` : name || 'your GPU';
   const learned = trained ? `, trained for ${countOf(page.step, 'step')}` : '';
   say(`${countOf(parameterCount(), 'parameter')}${learned}, on ${where}`);
   const recovered = (/** @type {string} */ words, /** @type {number} */ goal) =>
@@ -173,7 +175,7 @@ function explain(error) {
   }
 }
 
-for (const card of [trainingCard, savingCard, sharing, dataCard, tryCard]) card();
+for (const card of [trainingCard, savingCard, sharing, serviceCard, dataCard, tryCard]) card();
 drawKernels();
 put('about', aboutWords());
 // What is drawn on a canvas has the colours and the width of its time.

@@ -1,8 +1,7 @@
-// What leaves the page: itself with its trained weights, as one file; a link to it as it is set; and
-// its files, which the bundle's service worker keeps for use without a network.
+// What leaves the page: itself with its trained weights, as one file, and a link to it as it is set.
 
 import { fetchParts, isServed, plan } from './bundle.js';
-import { $, download, guarded, h, put, say } from './elements.js';
+import { $, download, guarded, h, say } from './elements.js';
 import { keepStep } from './saving.js';
 import { page, trainer } from './state.js';
 
@@ -16,7 +15,6 @@ const SLOT = 'script#trained';
 const SLOT_TAG = '<script type="text/plain" id="trained">';
 /** Fields by their names in a link. */
 const SHARED_FIELDS = { seed: 'seed', steps: 'target', unit: 'target-unit', speed: 'speed-limit' };
-const SERVICE = 'offline.js';
 
 /** The text of this page as one file; a page that is served has it beside it. */
 async function ownText() {
@@ -92,56 +90,10 @@ async function applyLink() {
     say('This link was made with data of somebody’s own: choose it below.');
 }
 
-/** The service worker that keeps this page, if it does. */
-const keeper = () => navigator.serviceWorker.getRegistration(SERVICE);
-
-async function drawOffline() {
-  $('offline').hidden = false;
-  put('offline', (await keeper()) ? 'Forget offline copy' : 'Keep for use offline');
-}
-
-async function toggleOffline() {
-  const registration = await keeper();
-  if (registration) await forget(registration);
-  else {
-    say('Keeping the files of this page …');
-    await activated(await navigator.serviceWorker.register(SERVICE));
-    say('This page works without a network now, in this browser.');
-  }
-  await drawOffline();
-}
-
-/** Its files are stored then. @param {ServiceWorkerRegistration} registration @returns {Promise<void>} */
-function activated({ installing, waiting, active }) {
-  const worker = /** @type {ServiceWorker} */ (installing ?? waiting ?? active);
-  return new Promise((resolve, reject) => {
-    const look = () => {
-      if (worker.state === 'activated') resolve();
-      if (worker.state === 'redundant')
-        reject(new Error('The files of this page could not be kept: is the storage full?'));
-    };
-    worker.onstatechange = look;
-    look();
-  });
-}
-
-/** @param {ServiceWorkerRegistration} registration */
-async function forget(registration) {
-  const names = await caches.keys();
-  const own = names.filter(name => name.startsWith(`wgcc ${registration.scope} `));
-  await Promise.all(own.map(name => caches.delete(name)));
-  await registration.unregister();
-  say('The offline copy of this page is gone.');
-}
-
 export function sharing() {
   page.when('loaded', applyLink);
-  page.when('loaded', () => {
-    // What training needs is fetched at once, so that it works after the network is gone.
-    fetchParts();
-    if (isServed && 'serviceWorker' in navigator) return drawOffline();
-  });
+  // What training needs is fetched at once, so that it works after the network is gone.
+  page.when('loaded', fetchParts);
   $('export').onclick = guarded(exportPage);
   $('share').onclick = guarded(share);
-  $('offline').onclick = guarded(toggleOffline);
 }

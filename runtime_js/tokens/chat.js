@@ -110,6 +110,7 @@ export class Chat {
 
   /** How many messages must be left out, and the ids of the others. @param {Message[]} messages */
   async #shown(messages) {
+    /** @type {number[]} */
     let ids = [];
     let leftOut = this.leftOut;
     for (; leftOut < messages.length; leftOut += 2) {

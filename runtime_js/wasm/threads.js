@@ -3,17 +3,18 @@
 
 import { fail } from '../core/errors.js';
 import { timesRun } from '../core/repeats.js';
-import { canShareMemory, hasWorkers, openInline, openWorker } from './workers.js';
+import { hasWorkers, openInline, openWorker, sharingObstacle } from './workers.js';
 
 /** @import { Plan } from '../core/plan.js' */
 /** @import { Reply, Request } from './thread.js' */
-/** @import { Listener, ThreadHandle } from './workers.js' */
+/** @import { Listener, Obstacle, ThreadHandle } from './workers.js' */
 /**
  * @typedef {object} Program
  * @property {WebAssembly.Module} module
  * @property {number} pages of memory
  * @property {boolean} isShared whether the module takes shared memory
  * @property {number} threads
+ * @typedef {Obstacle | 'small' | 'asked' | 'cores' | 'enough'} ThreadLimit
  */
 
 const MOST_THREADS = 4;
@@ -25,15 +26,26 @@ const THREADED_FLOPS = 1e7;
 const THREADED_ROUND = 2e6;
 
 /**
- * How many threads a bundle runs on here.
- * @param {Plan} plan @param {number} [wanted]
+ * How many threads a bundle runs on here, and why there are not more.
+ * @param {Plan} plan @param {number} [wanted] @returns {{threads: number, limit: ThreadLimit}}
  */
-export function threadCount({ entries }, wanted) {
+export function threadsHere(plan, wanted) {
   if (wanted !== undefined && !(Number.isInteger(wanted) && wanted > 0 && wanted <= MOST_ASKED_FOR))
     fail('range', 'threads', `is a whole number from 1 to ${MOST_ASKED_FOR}, not ${wanted}`);
-  if (!canShareMemory()) return 1;
+  if (wanted === undefined && longestFlops(plan) < THREADED_FLOPS)
+    return { threads: 1, limit: 'small' };
+  const obstacle = sharingObstacle();
+  if (obstacle) return { threads: 1, limit: obstacle };
+  if (wanted) return { threads: wanted, limit: 'asked' };
   // Two threads of one core share its arithmetic.
   const cores = Math.ceil((globalThis.navigator?.hardwareConcurrency ?? 2) / 2);
+  return cores < MOST_THREADS
+    ? { threads: cores, limit: 'cores' }
+    : { threads: MOST_THREADS, limit: 'enough' };
+}
+
+/** Operations of the longest entry that threads can share. @param {Plan} plan */
+function longestFlops({ entries }) {
   const flops = Object.values(entries).map(entry => {
     const times = timesRun(entry);
     return entry.dispatches.reduce(
@@ -42,7 +54,7 @@ export function threadCount({ entries }, wanted) {
       0,
     );
   });
-  return wanted ?? (Math.max(...flops) < THREADED_FLOPS ? 1 : Math.min(MOST_THREADS, cores));
+  return Math.max(...flops);
 }
 
 export class Threads {

@@ -6,7 +6,7 @@ import { WORD_BYTES } from '../core/plan.js';
 import { mapRecord } from '../core/records.js';
 import { runOrder } from '../core/repeats.js';
 import { Recorder } from './recorder.js';
-import { Threads, threadCount } from './threads.js';
+import { Threads, threadsHere } from './threads.js';
 import { compileTwin } from './twin_file.js';
 
 /** @import { Words } from '../core/arrays.js' */
@@ -15,7 +15,7 @@ import { compileTwin } from './twin_file.js';
 /** @import { Machine } from '../core/machine.js' */
 /** @import { Plan, Tensor, Twin } from '../core/plan.js' */
 /** @import { Buffer } from './recorder.js' */
-/** @import { Program } from './threads.js' */
+/** @import { Program, ThreadLimit } from './threads.js' */
 /** @typedef {(encoder: Recorder, readback: Buffer) => void} Recording */
 
 const PAGE_BYTES = 2 ** 16;
@@ -42,12 +42,13 @@ export async function openTwin(bundle, options, waiter) {
   /** @type {Plan} */
   const plan = bundle.plan;
   const twin = /** @type {Twin} */ (plan.twin);
-  const threads = threadCount(plan, options.threads);
+  const { threads, limit } = threadsHere(plan, options.threads);
   const pages = pagesFor(twin, threads);
   const isShared = threads > 1;
   const module = await compileTwin(bundle, options, isShared);
   const machine = new TwinMachine(waiter, plan, twin);
   try {
+    machine.adapter.threadLimit = limit;
     await machine.start({ module, pages, isShared, threads });
   } catch (error) {
     machine.dispose();
@@ -70,7 +71,13 @@ class TwinMachine {
   /** A twin has no GPU device. */
   gpu = undefined;
   /** What callers see. */
-  adapter = { name: 'WebAssembly', kind: 'wasm', profile: 'wasm', threads: 1 };
+  adapter = {
+    name: 'WebAssembly',
+    kind: 'wasm',
+    profile: 'wasm',
+    threads: 1,
+    threadLimit: /** @type {ThreadLimit} */ ('small'),
+  };
   /** In the plan's order. @type {Buffer[]} */
   buffers;
   /** What each entry runs, and what tests the values it wrote. @type {Record<string, string[]>} */
@@ -115,6 +122,7 @@ class TwinMachine {
     const { entries } = this.plan;
     // If the twin runs in the page's own thread, calls must be short.
     const whole = !this.#threads.isInline;
+    if (!whole) this.adapter.threadLimit = 'no-workers';
     this.commands = mapRecord(entries, (entry, name) =>
       whole ? [name] : Array.from(runOrder(entry), ([number]) => `${name}/${number}`),
     );

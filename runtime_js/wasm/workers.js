@@ -11,12 +11,15 @@ import { TwinThread } from './thread.js';
  * @typedef {object} Listener
  * @property {(reply: Reply) => unknown} onReply
  * @property {(text: string) => unknown} onEnd it is gone, or could not be started
+ * @typedef {'no-workers' | 'not-isolated' | 'no-shared-memory'} Obstacle
  */
 
-/** Whether workers can share memory: in a browser, only if the page is cross-origin isolated. */
-export function canShareMemory() {
-  const isIsolated = globalThis.crossOriginIsolated ?? true;
-  return isIsolated && typeof SharedArrayBuffer === 'function' && hasWorkers();
+/** Why workers cannot share memory here, if they cannot. @returns {Obstacle | undefined} */
+export function sharingObstacle() {
+  if (!hasWorkers()) return 'no-workers';
+  // Only browsers know it.
+  if (globalThis.crossOriginIsolated === false) return 'not-isolated';
+  return typeof SharedArrayBuffer === 'function' ? undefined : 'no-shared-memory';
 }
 
 /** Whether there are workers, though a policy may still forbid them. */

@@ -129,10 +129,16 @@ _RATE = (
     "`optimizer opt: adam { lr = 0.01 }`"
 )
 _SIZE = "it is a dim of the model: `wgcc.compile(program, sizes={...})`, or `wgcc build --set`"
+_LOSS_WEIGHT = "it is in the model: `cross_entropy(scores, y, weight = w)`"
 ELSEWHERE = {
     "lr": _RATE,
     "learning_rate": _RATE,
     "batch_size": _SIZE,
+    "early_stopping": "patience=3",
+    "max_epochs": "epochs=10",
+    "class_weight": _LOSS_WEIGHT,
+    "sample_weight": _LOSS_WEIGHT,
+    "metrics": "they are outputs of the entry: `-> (loss: f32, acc: f32)`",
     "verbose": "progress=False shows nothing",
     "shuffle": "arrays are shuffled by `seed`; batches of a loader or list keep their order",
     "workers": "`wgcc train --workers 4` trains on several processes or machines",

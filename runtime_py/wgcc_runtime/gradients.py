@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -37,6 +37,13 @@ class Gradients(np.ndarray[Any, Any]):
         start, shape = self.places[key]
         size = int(np.prod(shape, dtype=np.int64))
         return self.view(np.ndarray)[start : start + size].reshape(shape)
+
+    def keys(self) -> Iterable[str]:
+        """The names of the parameters that the entry trains; so `dict(gradients)` works."""
+        return self.places.keys()
+
+    def items(self) -> Iterable[tuple[str, Array]]:
+        return self.by_name().items()
 
     def by_name(self) -> dict[str, Array]:
         """The gradient of each parameter that the entry trains."""

@@ -134,14 +134,12 @@ class ReceiptWriter:
         finite = loss if loss is not None and math.isfinite(loss) else None
         self._points.append(Point(step, weights_digest(self._model), finite))
 
-    def end(self, _: Model) -> None:
-        """The last step always counts; what a callback restored at the end is no step."""
-        last = self._last
-        if last and self._points[-1].step < last.step and self._is_at(last.step):
-            self._add(last.step, last.loss)
-
-    def _is_at(self, step: int) -> bool:
-        return self._model is not None and self._model.progress.step(self._run.entry) == step
+    def end(self, model: Model) -> None:
+        """The weights that a training leaves count: of its last step, or of one to return to."""
+        step, last = model.progress.step(self._run.entry), self._last
+        if last and not any(point.step == step for point in self._points):
+            self._add(step, last.loss if step == last.step else None)
+            self._points.sort(key=lambda point: point.step)
 
     def close(self) -> None:
         if self._model is None:

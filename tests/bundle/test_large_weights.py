@@ -94,7 +94,7 @@ def test_a_build_holds_given_weights_once(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(weights, "LARGE_BYTES", 1 << 20)
     (tmp_path / "model.wg").write_text(MODEL.replace("300", "3000").replace("500", "1500"))
     given = tmp_path / "w.safetensors"
-    save_file({"w": np.full((3000, 1500), 0.5, np.float32)}, given)
+    save_file({"w": np.full((3000, 1500), 0.1, np.float32)}, given)
     compiled = compile_file(tmp_path / "model.wg", twin=False)
     tracemalloc.start()
     files = compiled.files(read_weights(given, compiled.program))
@@ -104,7 +104,7 @@ def test_a_build_holds_given_weights_once(tmp_path: Path, monkeypatch: pytest.Mo
     tracemalloc.stop()
     assert len(files[emit.WEIGHTS]) > 18_000_000
     assert peak < 1.3 * len(files[emit.WEIGHTS]) + 5 * compiled_bytes
-    assert (load_file(tmp_path / "bundle" / "weights.safetensors")["w"] == 0.5).all()
+    assert (load_file(tmp_path / "bundle" / "weights.safetensors")["w"] == np.float32(0.1)).all()
     written = (tmp_path / "bundle" / "weights.safetensors").stat().st_ino
     write_files(files, tmp_path / "bundle")
     assert (tmp_path / "bundle" / "weights.safetensors").stat().st_ino == written
@@ -145,7 +145,7 @@ def test_a_build_reads_and_hashes_given_weights_once(
     monkeypatch.setattr(emit, "digest_of", counted_digest)
     (tmp_path / "model.wg").write_text(MODEL.replace("300", "1000"), encoding="utf-8")
     given = tmp_path / "w.safetensors"
-    save_file({"w": np.full((1000, 500), 0.5, np.float32)}, given)
+    save_file({"w": np.full((1000, 500), 0.1, np.float32)}, given)
     bundle = tmp_path / "b"
     command = ["build", str(tmp_path / "model.wg"), "-o", str(bundle), "--weights", str(given)]
     assert main([*command, "--no-twin"]) == 0

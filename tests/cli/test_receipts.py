@@ -71,6 +71,22 @@ def test_the_same_bits_come_again(train: Any, replay: Any) -> None:
     assert result == {"exact": True, "compared": 4, "equal_until": 60, "parted": None}
 
 
+def test_weights_that_early_stopping_returns_to_come_again(
+    bundle: str, replay: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "end.safetensors")
+    words = ["train", bundle, PICTURES, "--epochs", "30", "--patience", "1", "--json"]
+    words += ["--receipt", str(tmp_path / "run.json"), "--device", TWIN, "--out", out]
+    code, result, err = run(capsys, *words, "--eval", str(DIGITS / "test.safetensors"))
+    assert code == 0, err
+    best, last = json.loads(result)["steps"], json.loads(result)["step"]
+    assert best < last < 660 and f"no lower loss since step {best}: these are its weights" in err
+    assert read_receipt(tmp_path / "run.json").points[-1].step == best
+    code, replayed, _ = replay(tmp_path / "run.json")
+    assert (code, replayed["equal_until"]) == (0, best)
+    assert run(capsys, *words, "--steps", "3")[0] == 2
+
+
 def test_it_says_between_which_steps_weights_depart(train: Any, replay: Any) -> None:
     def forge(content: dict[str, Any]) -> None:
         content["points"][2]["weights"] = "0" * 64

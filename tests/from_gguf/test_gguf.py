@@ -15,7 +15,7 @@ from wgcc.cli import main
 from wgcc.errors import WgError
 from wgcc.from_gguf.architecture import SUPPORTED, describe
 from wgcc.from_gguf.block_types import BLOCK_TYPES, dequantise
-from wgcc.from_gguf.folder import import_gguf
+from wgcc.from_gguf.folder import import_model
 from wgcc.from_gguf.pack import (
     EIGHT_BITS,
     BlockRows,
@@ -69,12 +69,12 @@ def _unpack(parts: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("architecture", SUPPORTED)
 def test_every_architecture_gives_the_scores_of_its_file(architecture: str, tmp_path: Path) -> None:
-    sizes = {"key_heads": 4} if architecture in ("gpt2", "gemma") else {}
+    sizes = {"key_heads": 4} if architecture in ("gpt2", "gemma", "phi2") else {}
     if architecture in ("gemma", "qwen3"):
         sizes["head_size"] = 32
     types = {"default": "Q4_0" if architecture == "qwen2" else "Q8_0"}
     path = write_gguf(tmp_path / "m.gguf", architecture, types, **sizes)
-    imported = import_gguf(path, {"T": 16, "S": 24, "C": 4})
+    imported = import_model(path, {"T": 16, "S": 24, "C": 4})
     assert imported.difference is not None and imported.difference < NEAR
     assert imported.notes == []
 
@@ -96,7 +96,7 @@ def test_tokens_read_one_by_one_give_the_scores_of_the_whole(tmp_path: Path) -> 
 def test_mixed_and_other_formats_are_rounded_with_a_word(tmp_path: Path) -> None:
     types = {"default": "Q4_K", "attn_v": "Q6_K", "ffn_down": "Q5_K", "token_embd": "Q6_K"}
     path = write_gguf(tmp_path / "m.gguf", "llama", types, width=256, inner=256, tied=False)
-    imported = import_gguf(path, {"T": 16, "S": 16})
+    imported = import_model(path, {"T": 16, "S": 16})
     assert imported.notes == ["ffn_down.weight: Q5_K is rounded to 8 bits"]
     text = bytes(imported.files["model.wg"]).decode()
     assert "wq: Q4Linear[D, H * K]" in text and "Q8Linear[D, KH * K](group = 16)" in text

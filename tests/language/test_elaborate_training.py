@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from elaborated import only, program
+import pytest
+
+from elaborated import only, problems, program
+from wgcc.errors import WgError
+from wgcc.ir.text import graph_text
 
 OPTIMIZED = """
 model Net {
@@ -102,3 +106,27 @@ model Tuned {
         "base.blocks.1.lora_a": True,
         "base.blocks.1.lora_b": True,
     }
+
+
+SET = """
+model M {
+  l: Linear[1, 1]
+  optimizer opt: sgd { lr = warmup_cosine(step, peak = 0.1, warmup = 1, total = 9) }
+  entry train(x: f32[4, 1]) -> (rate: f32) {
+    minimize mean(l(x)) with opt
+    return opt.lr
+  }
+}
+"""
+
+
+def test_settings_of_optimizers_from_outside() -> None:
+    given = program(SET, sizes={"opt.lr": 0.25, "opt.momentum": 0.5})
+    written = SET.replace("warmup_cosine(step, peak = 0.1, warmup = 1, total = 9)", "0.25")
+    written = written.replace("sgd {", "sgd { momentum = 0.5;")
+    assert graph_text(given.entries["train"]) == graph_text(program(written).entries["train"])
+    with pytest.raises(WgError, match=r"no dim or const lr to set in .*; did you mean opt\.lr"):
+        program(SET, sizes={"lr": 0.25})
+    with pytest.raises(WgError, match=r"no optimizer op to set op\.lr"):
+        program(SET, sizes={"op.lr": 0.25})
+    assert problems(SET, sizes={"opt.rl": 1})[0] == "WG0218 4 unknown setting of sgd: `rl`"

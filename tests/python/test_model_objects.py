@@ -99,9 +99,9 @@ def test_gradients_by_name(net: Model) -> None:
     np.testing.assert_array_equal(net.gradients(**BATCH), gradients)
     with pytest.raises(wgcc_runtime.WgccError, match="inputs are a dict or named, not both"):
         net.gradients(BATCH, **BATCH)
-    assert set(gradients.by_name()) == {n for n in before if n.startswith("blocks.")}
+    assert set(dict(gradients)) == {n for n in before if n.startswith("blocks.")}
     net.apply(gradients)
-    for name, gradient in gradients.by_name().items():
+    for name, gradient in gradients.items():
         assert np.abs(gradient).max() > 0
         np.testing.assert_allclose(
             net.params()[name], before[name] - 0.5 * gradient, rtol=1e-5, atol=1e-6

@@ -11,6 +11,7 @@ from gguf import GGMLQuantizationType, GGUFWriter, quants
 VOCABULARY = 320
 SIZES = {"width": 64, "heads": 4, "key_heads": 2, "inner": 96, "blocks": 2, "context": 48}
 GATED = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
+LAYER_NORMS = ("gpt2", "phi2")
 BLOCK_BYTES = {name: kind for kind, name in ((144, "Q4_K"), (210, "Q6_K"), (176, "Q5_K"))}
 
 
@@ -49,7 +50,9 @@ class _Made:
         writer.add_feed_forward_length(sizes["inner"])
         writer.add_head_count(sizes["heads"])
         writer.add_head_count_kv(sizes["key_heads"])
-        if architecture == "gpt2":
+        if architecture == "phi2":
+            writer.add_rope_dimension_count(8)
+        if architecture in LAYER_NORMS:
             writer.add_layer_norm_eps(1e-5)
         else:
             writer.add_layer_norm_rms_eps(1e-6)
@@ -78,8 +81,10 @@ class _Made:
         self._matrix("token_embd", "token_embd", VOCABULARY, width)
         if architecture == "gpt2":
             self._matrix("position_embd", "F32", sizes["context"], width)
-        if not tied:
+        if not tied or architecture == "phi2":
             self._matrix("output", "output", VOCABULARY, width)
+        if architecture == "phi2":
+            self.writer.add_tensor("output.bias", self._normal(VOCABULARY))
         self._norm("output_norm", architecture)
         for block in range(sizes["blocks"]):
             self._block(f"blk.{block}.", architecture)
@@ -94,7 +99,7 @@ class _Made:
             "attn_output": (width, queries), "ffn_gate": (inner, width), "ffn_up": (inner, width),
             "ffn_down": (width, inner),
         }  # fmt: skip
-        if architecture in ("gpt2", "phi3"):
+        if architecture in ("gpt2", "phi2", "phi3"):
             for part in ("attn_q", "attn_k", "attn_v", "ffn_gate"):
                 del shapes[part]
             shapes["attn_qkv"] = (queries + 2 * keys, width)
@@ -102,10 +107,10 @@ class _Made:
             shapes["ffn_up"] = (2 * inner, width)
         for part, shape in shapes.items():
             self._matrix(name + part, part, *shape)
-            biased = architecture == "gpt2" or (architecture == "qwen2" and shape[1] == width)
-            if biased and (architecture == "gpt2" or part in ("attn_q", "attn_k", "attn_v")):
+            biased = architecture in LAYER_NORMS or architecture == "qwen2"
+            if biased and (architecture != "qwen2" or part in ("attn_q", "attn_k", "attn_v")):
                 self.writer.add_tensor(f"{name}{part}.bias", self._normal(shape[0]))
-        for part in ("attn_norm", "ffn_norm"):
+        for part in ("attn_norm", "ffn_norm")[: 1 if architecture == "phi2" else 2]:
             self._norm(name + part, architecture)
         if architecture == "qwen3":
             for part in ("attn_q_norm", "attn_k_norm"):
@@ -114,7 +119,7 @@ class _Made:
     def _norm(self, name: str, architecture: str) -> None:
         width = self.sizes["width"]
         self.writer.add_tensor(f"{name}.weight", 1 + self._normal(width))
-        if architecture == "gpt2":
+        if architecture in LAYER_NORMS:
             self.writer.add_tensor(f"{name}.bias", self._normal(width))
 
     def _matrix(self, name: str, role: str, outputs: int, inputs: int) -> None:

@@ -99,3 +99,22 @@ def test_loading_and_saving_take_no_second_copy(tmp_path: Path) -> None:
     assert found["stages"] == ["weights", "kernels"]
     run_job("node", tmp_path / "b", "peak", {"path": str(saved)})
     np.testing.assert_array_equal(load_file(saved)["w"], wanted)
+
+
+def test_a_large_file_holds_in_two_bytes_what_they_can_hold(tmp_path: Path) -> None:
+    """And no values that are one number, such as an empty cache. Python and JavaScript read it."""
+    cache = "  state cache: f32[1000, 3000] = 0.5\n  entry"
+    text = LARGE.replace("  entry", cache, 1).replace("24, 1000", "3, 1000").replace("23]", "2]")
+    (tmp_path / "model.wg").write_text(text.replace("x @ w[2]", "x @ w[2] + cache[0, :1000]"))
+    wanted = np.random.default_rng(7).random((3, 1000, 1000), np.float32).astype(np.float16)
+    wanted[0, 0, :4] = [6e-8, -0.0, 65504, 1e-5]
+    compile_file(tmp_path / "model.wg").write(tmp_path / "b", {"w": wanted.astype(np.float32)})
+    assert (tmp_path / "b" / "weights.safetensors").stat().st_size < 6_010_000
+    saved = tmp_path / "saved"
+    run_job("node", tmp_path / "b", "peak", {"path": str(saved), "device": "wasm"})
+    with wgcc_runtime.load(tmp_path / "b", device=TWIN) as model:
+        model.save(tmp_path / "own")
+    for path in (saved, tmp_path / "own"):
+        arrays = load_file(path)
+        assert arrays["w"].tobytes() == wanted.astype(np.float32).tobytes()
+        assert (arrays["cache"] == 0.5).all()

@@ -52,7 +52,8 @@ def test_twin(stack: str, bundle: Path) -> None:
 
 
 def check_run(run: dict[str, Any], threads: int, losses: list[float], w: Any) -> None:
-    wanted = {"name": "WebAssembly", "kind": "wasm", "profile": "wasm", "threads": threads}
+    wanted = {"name": "WebAssembly", "kind": "wasm", "profile": "wasm"}
+    wanted |= {"threads": threads, "threadLimit": "asked"}
     assert run["adapter"] == wanted
     assert run["stages"] == ["weights", "kernels"]
     np.testing.assert_allclose(run["losses"], losses, rtol=1e-4)

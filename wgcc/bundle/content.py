@@ -1,6 +1,7 @@
 """Contents of a bundle's files: bytes or pieces, safetensors files, and the data to train with.
 
-Elements of safetensors files are as on the GPU, of 32 bits or of one byte. data.safetensors holds
+Elements of safetensors files are as on the GPU, of 32 bits or of one byte, but for floats of large
+files that two bytes hold exactly. data.safetensors holds
 prepared arrays, how they were prepared, and a title; each may be absent. The page has a copy.
 """
 
@@ -86,19 +87,38 @@ def holds(folder: Path, name: str, content: Content) -> bool:
 
 # Pages read larger files piece by piece; these hold a checksum, because the seal has no digest.
 LARGE_BYTES = 8_000_000
+SAMPLE = 64
 
 
 def safetensors_content(tensors: Mapping[str, tuple[str, Array]]) -> Content:
-    """The tensors in their order, but those of bytes last, so that words are aligned.
+    """The tensors in their order, but narrower elements later, so that all are aligned.
 
-    Large ones are not copied.
+    Large ones are not copied, but for floats that have no more digits than two bytes.
     """
-    tensors = dict(sorted(tensors.items(), key=lambda item: -DTYPE_TABLE[item[1][0]].bytes))
-    header = words_header({name: (dtype, a.shape) for name, (dtype, a) in tensors.items()})
-    is_large = sum(array.nbytes for _, array in tensors.values()) > LARGE_BYTES
-    metadata = _checksum(tensors) if is_large else {}
-    content = _tensor_file(header, _buffers(array for _, array in tensors.values()), metadata)
+    stored = {name: DTYPE_TABLE[dtype].stored for name, (dtype, _) in tensors.items()}
+    arrays = {name: array for name, (_, array) in tensors.items()}
+    is_large = sum(array.nbytes for array in arrays.values()) > LARGE_BYTES
+    if is_large:
+        arrays = {name: _to_halves(array) for name, array in arrays.items()}
+    halves = {name: "F16" for name, array in arrays.items() if array.dtype == np.float16}
+    arrays = dict(sorted(arrays.items(), key=lambda item: -item[1].itemsize))
+    rows = {name: ((stored | halves)[name], a.itemsize, a.shape) for name, a in arrays.items()}
+    metadata = _checksum(arrays) if is_large else {}
+    content = _tensor_file(_header(rows), _buffers(arrays.values()), metadata)
     return content if is_large else bytes(content)
+
+
+def _to_halves(array: Array) -> Array:
+    """In two bytes each, if that is the same numbers: scales of packed weights come so."""
+    if array.dtype != np.float32:
+        return array
+    # The first numbers tell most arrays, so that few are converted in vain.
+    for part in (array.reshape(-1)[:SAMPLE], array):
+        with np.errstate(over="ignore"):
+            halves = part.astype(np.float16)
+        if not np.array_equal(halves.astype(np.float32), part):
+            return array
+    return halves
 
 
 def words_content(tensors: Mapping[str, tuple[str, Sequence[int], bytes]]) -> bytes:
@@ -125,12 +145,12 @@ def _buffers(arrays: Iterable[Array]) -> Iterable[memoryview]:
     return (array.reshape(-1).view(np.uint8).data for array in plain)
 
 
-def _checksum(tensors: Mapping[str, tuple[str, Array]]) -> dict[str, str]:
+def _checksum(arrays: Mapping[str, Array]) -> dict[str, str]:
     """Metadata that both runtimes compare with what they read."""
     # Only here, because it takes time to import.
     from wgcc_runtime.weights import metadata_of
 
-    return metadata_of({name: array for name, (_, array) in tensors.items()})
+    return metadata_of(arrays)
 
 
 def words_header(tensors: Mapping[str, tuple[str, Sequence[int]]]) -> dict[str, Any]:

@@ -103,7 +103,7 @@ def complete_plan(
     """
     lazy = InitialValues(program, given or {})
     is_stored = bool(given) or lazy.bytes <= MOST_STORED
-    values = dict(lazy) if is_stored else lazy
+    values = lazy.to_store() if is_stored else lazy
     weights = _weights_content(program, values) if is_stored else None
     record: dict[str, Any] = {}
     if weights is not None:
@@ -196,6 +196,17 @@ class InitialValues(Mapping[str, Array]):
     @property
     def bytes(self) -> int:
         return sum(DTYPE_TABLE[t.type.dtype].bytes * t.type.size for t in self._tensors.values())
+
+    def to_store(self) -> dict[str, Array]:
+        """Those that a file holds: beside many given ones, runtimes fill one number in."""
+        is_small = self.bytes <= MOST_STORED
+        return {name: self[name] for name in self if is_small or not self._is_filled(name)}
+
+    def _is_filled(self, name: str) -> bool:
+        if name in self._given:
+            return False
+        init = self._tensors[name].init
+        return init.kind == "value" and len(init.values) == 1
 
     def __getitem__(self, name: str) -> Array:
         from wgcc_runtime.drawn import initial_values

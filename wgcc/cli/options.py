@@ -106,7 +106,8 @@ sizes_option: Option = click.option(
     metavar="NAME=NUMBER",
     multiple=True,
     callback=_sizes,
-    help="Set a dim or a const: --set B=32 --set rate=1e-3 (may be repeated).",
+    help="Set a dim, a const, or a setting of an optimizer: --set B=32 --set opt.lr=1e-3 (may be "
+    "repeated).",
 )
 # What is compiled.
 model_options = several(

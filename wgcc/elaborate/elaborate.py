@@ -151,9 +151,20 @@ def _refuse_unused_sizes(loader: Loader, file: LoadedFile) -> None:
     for name in loader.sizes:
         if name in loader.used_sizes:
             continue
-        near = did_you_mean(name, file.places)
+        near = did_you_mean(name, file.places) or _settings_called(name, file)
         advice = f"; did you mean {near[0]}?" if near else ""
         raise WgError(f"there is no dim or const {name} to set in {file.source.name}{advice}")
+
+
+def _settings_called(name: str, file: LoadedFile) -> list[str]:
+    """`opt.lr` for `lr`, if an optimizer `opt` has that setting."""
+    members = (member for model in file.models for member in model.node.members)
+    return [
+        f"{member.name.text}.{name}"
+        for member in members
+        if isinstance(member, ast.Optimizer)
+        and any(isinstance(item, ast.Setting) and item.name.text == name for item in member.items)
+    ]
 
 
 def _name(root: str | Path | Source) -> str:

@@ -7,38 +7,48 @@ stored, one at a time, and positions rotate as the file's own architecture rotat
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from wgcc.from_gguf.architecture import OUTPUT, POSITIONS, TABLE, Decoder
 from wgcc.from_gguf.block_types import dequantise
-from wgcc.from_gguf.read import GgufFile
+from wgcc.from_gguf.read import TensorSource
+from wgcc.from_gguf.rope_factors import rope_factors
 from wgcc.lazy_numpy import np
+
+# Of the table of tokens at a time.
+ROWS = 4096
 
 # Arrays of float64, or complex ones on the way.
 Array: TypeAlias = Any
 
 
-def scores(file: GgufFile, decoder: Decoder, ids: list[int]) -> Array:
+def scores(file: TensorSource, decoder: Decoder, ids: list[int]) -> Array:
     """Scores `[tokens, vocabulary]` for the token after each token."""
     return _Evaluation(file, decoder).scores(ids)
 
 
 class _Evaluation:
-    def __init__(self, file: GgufFile, decoder: Decoder) -> None:
+    def __init__(self, file: TensorSource, decoder: Decoder) -> None:
         self._file, self._d = file, decoder
+        # The bytes of the table that was read last.
+        self._tables: dict[str, Array] = {}
 
     def scores(self, ids: list[int]) -> Array:
-        x = self._tensor(TABLE)[ids]
+        x = self._rows(TABLE, ids)
         if self._d.scales_table:
             x = x * math.sqrt(self._d.width)
         if self._d.has_positions:
-            x = x + self._tensor(POSITIONS)[: len(ids)]
+            x = x + self._rows(POSITIONS, range(len(ids)))
         for block in range(self._d.blocks):
             name = f"blk.{block}."
-            x = x + self._attention(name, self._norm(name + "attn_norm", x))
-            x = x + self._feed_forward(name, self._norm(name + "ffn_norm", x))
-        output = TABLE if self._d.is_tied else OUTPUT
-        return self._norm("output_norm", x) @ self._tensor(output).T
+            normed = self._norm(name + "attn_norm", x)
+            x = x + self._attention(name, normed)
+            if not self._d.is_parallel:
+                normed = self._norm(name + "ffn_norm", x)
+            x = x + self._feed_forward(name, normed)
+        x = self._norm("output_norm", x)
+        return self._output(x, TABLE) if self._d.is_tied else self._output(x, OUTPUT)
 
     def _attention(self, name: str, x: Array) -> Array:
         d = self._d
@@ -68,17 +78,20 @@ class _Evaluation:
 
     def _rotate(self, x: Array) -> Array:
         """Turns pairs of numbers by angles that grow with the position."""
-        half = self._d.head_size // 2
+        size = self._d.rotary
+        half = size // 2
         frequencies = self._d.theta ** (-np.arange(half) / half)
-        if self._d.has_factors:
-            frequencies = frequencies / self._tensor("rope_freqs.weight")
+        if self._d.scaling:
+            frequencies = frequencies / rope_factors(self._file, self._d, self._d.scaling)
         angles = np.arange(len(x))[:, None] * frequencies
         turn = np.exp(1j * angles)[:, None, :]
         if self._d.rotates_neighbours:
-            turned = (x[..., 0::2] + 1j * x[..., 1::2]) * turn
-            return np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape)
-        turned = (x[..., :half] + 1j * x[..., half:]) * turn
-        return np.concatenate([turned.real, turned.imag], axis=-1)
+            turned = (x[..., 0:size:2] + 1j * x[..., 1:size:2]) * turn
+            pairs = np.stack([turned.real, turned.imag], axis=-1).reshape(*x.shape[:-1], size)
+        else:
+            turned = (x[..., :half] + 1j * x[..., half:size]) * turn
+            pairs = np.concatenate([turned.real, turned.imag], axis=-1)
+        return np.concatenate([pairs, x[..., size:]], axis=-1)
 
     def _feed_forward(self, name: str, x: Array) -> Array:
         if not self._d.is_gated:
@@ -92,6 +105,10 @@ class _Evaluation:
     def _activate(self, x: Array) -> Array:
         if self._d.activation == "silu":
             return x / (1 + np.exp(-x))
+        if self._d.activation == "relu":
+            return np.maximum(x, 0)
+        if self._d.activation == "gelu":
+            return 0.5 * x * (1 + np.vectorize(math.erf, otypes=[float])(x / math.sqrt(2)))
         return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
     def _norm(self, name: str, x: Array) -> Array:
@@ -102,6 +119,20 @@ class _Evaluation:
 
     def _linear(self, name: str, x: Array) -> Array:
         return x @ self._tensor(f"{name}.weight").T + self._bias(name)
+
+    def _output(self, x: Array, name: str) -> Array:
+        """Some rows at a time: in f64, all would be the most memory of an import."""
+        count = self._file.tensors[name].shape[0]
+        starts = range(0, count, ROWS)
+        parts = [x @ self._rows(name, range(at, min(count, at + ROWS))).T for at in starts]
+        return np.concatenate(parts, axis=1) + self._bias("output")
+
+    def _rows(self, name: str, rows: Sequence[int]) -> Array:
+        tensor = self._file.tensors[name]
+        if name not in self._tables:
+            self._tables = {name: np.frombuffer(self._file.read(tensor), np.uint8)}
+        data = self._tables[name].reshape(tensor.shape[0], -1)[rows]
+        return dequantise(tensor.type, data.tobytes(), (len(rows), tensor.shape[1])).astype(float)
 
     def _bias(self, name: str) -> Array | float:
         return self._tensor(f"{name}.bias") if f"{name}.bias" in self._file.tensors else 0.0

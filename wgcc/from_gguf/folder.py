@@ -1,4 +1,5 @@
-"""A GGUF file as a folder: the model's text, packed weights, vocabulary, and a bundle of them."""
+"""A GGUF file, or a folder of transformers, as a folder of ours: the model's text, packed weights,
+vocabulary, and a bundle of them."""
 
 from __future__ import annotations
 
@@ -9,16 +10,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wgcc.bundle.content import Content
+from wgcc.bundle.content import Content, safetensors_content
 from wgcc.bundle.folder import write_files
 from wgcc.compiler import compile_file
 from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.from_gguf.architecture import Decoder, describe
 from wgcc.from_gguf.evaluate import scores
-from wgcc.from_gguf.read import GgufFile
-from wgcc.from_gguf.tokenizer import tokenizer_json
+from wgcc.from_gguf.huggingface import HuggingFaceFolder
+from wgcc.from_gguf.quantise import QuantisedFile, Rules
+from wgcc.from_gguf.read import GgufFile, TensorSource
 from wgcc.from_gguf.weights import Weights
 from wgcc.from_gguf.write import TokenCounts, model_name, model_text
+from wgcc.ir.program import Program
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax.layout import format_source
 from wgcc.tokens.huggingface import from_huggingface
@@ -43,10 +46,14 @@ class ImportedDecoder:
     notes: list[str] = field(default_factory=list)
 
 
-def import_gguf(path: Path, sizes: Mapping[str, int], compares: bool = True) -> ImportedDecoder:
-    """Nothing is written but to a temporary folder."""
-    with GgufFile(path) as file, tempfile.TemporaryDirectory() as name:
-        decoder, folder = describe(file), Path(name)
+def import_model(
+    path: Path, sizes: Mapping[str, int], compares: bool = True, rules: Rules = ()
+) -> ImportedDecoder:
+    """Nothing is written but to a temporary folder. `rules` say what is rounded to fewer bits."""
+    with open_model(path) as original, tempfile.TemporaryDirectory() as name:
+        decoder, folder = describe(original), Path(name)
+        rounded = QuantisedFile(original, decoder, rules) if rules else None
+        file: TensorSource = rounded or original
         weights = Weights(file, decoder)
         title = _title(file)
         tokens = _tokens(file, weights.notes)
@@ -59,14 +66,25 @@ def import_gguf(path: Path, sizes: Mapping[str, int], compares: bool = True) -> 
             (folder / member).write_bytes(bytes(content))
         compiled = compile_file(folder / MODEL)
         arrays = dict(weights.checked_parameters())
+        notes = [*weights.notes, *(rounded.losses if rounded else ())]
         bundle = compiled.files(arrays)
-        difference = _difference(file, decoder, bundle, folder, own) if compares else None
-        _refuse_difference(path, difference, ROUNDED if weights.notes else TOLERANCE)
-        contents[WEIGHTS] = _weights_file(arrays)
-        contents["README.md"] = _readme(path.name, title, decoder, weights, difference).encode()
+        difference = None
+        if compares:
+            prompt = _prompt(decoder, own)
+            given = _scores_of(bundle, folder, prompt, own.sequence)
+            difference = _difference(given, scores(file, decoder, prompt))
+            _refuse_difference(path, difference, ROUNDED if weights.notes else TOLERANCE)
+            if rounded:
+                notes.append(_loss(given, scores(original, decoder, prompt)))
+        contents[WEIGHTS] = _weights_content(compiled.program, arrays)
+        contents["README.md"] = _readme(path.name, title, decoder, notes, difference).encode()
         contents |= {f"{BUNDLE}/{member}": data for member, data in bundle.items()}
     count = sum(tensor.type.size for tensor in compiled.program.params.values())
-    return ImportedDecoder(contents, count, difference, weights.notes)
+    return ImportedDecoder(contents, count, difference, notes)
+
+
+def open_model(path: Path) -> GgufFile | HuggingFaceFolder:
+    return HuggingFaceFolder(path) if path.is_dir() else GgufFile(path)
 
 
 def _sizes(given: Mapping[str, int], decoder: Decoder) -> TokenCounts:
@@ -83,14 +101,14 @@ def _sizes(given: Mapping[str, int], decoder: Decoder) -> TokenCounts:
     return TokenCounts(chosen["T"], chosen["S"], chosen["C"])
 
 
-def _title(file: GgufFile) -> str:
+def _title(file: TensorSource) -> str:
     name = file.metadata.get("general.name")
     return name.strip() if isinstance(name, str) and name.strip() else file.path.stem
 
 
-def _tokens(file: GgufFile, notes: list[str]) -> dict[str, Content]:
+def _tokens(file: TensorSource, notes: list[str]) -> dict[str, Content]:
     try:
-        vocabulary, why = tokenizer_json(file.metadata)
+        vocabulary, why = file.vocabulary()
         if vocabulary is not None:
             from_huggingface(vocabulary)
     except (Unusable, WgError) as error:
@@ -101,35 +119,56 @@ def _tokens(file: GgufFile, notes: list[str]) -> dict[str, Content]:
     return {TOKENS: json.dumps(vocabulary, ensure_ascii=False).encode()}
 
 
-def _chat_template(file: GgufFile) -> dict[str, Content]:
-    template = file.metadata.get("tokenizer.chat_template")
-    return {TEMPLATE: template.encode()} if isinstance(template, str) else {}
+def _chat_template(file: TensorSource) -> dict[str, Content]:
+    template = file.chat_template()
+    return {} if template is None else {TEMPLATE: template.encode()}
 
 
-def _weights_file(arrays: Mapping[str, Array]) -> bytes:
-    from safetensors.numpy import save
+def _weights_content(program: Program, arrays: Mapping[str, Array]) -> Content:
+    """Shares its memory with the bundle's."""
+    dtypes = {name: tensor.type.dtype for name, tensor in program.params.items()}
+    return safetensors_content({name: (dtypes[name], arrays[name]) for name in sorted(arrays)})
 
-    return save({name: arrays[name] for name in sorted(arrays)})
+
+def _prompt(decoder: Decoder, sizes: TokenCounts) -> list[int]:
+    length = min(LONGEST_PROMPT, sizes.sequence)
+    return [(7919 * position + 1) % decoder.vocabulary for position in range(length)]
 
 
-def _difference(
-    file: GgufFile,
-    decoder: Decoder,
-    bundle: Mapping[str, Content],
-    folder: Path,
-    sizes: TokenCounts,
-) -> float:
-    """The largest difference of a score to numpy's, as a share of the largest score."""
+def _scores_of(
+    bundle: Mapping[str, Content], folder: Path, prompt: list[int], sequence: int
+) -> Array:
+    """Those of the bundle's twin, for the token after each of the prompt."""
     from wgcc_runtime.loader import load
 
     (folder / BUNDLE).mkdir()
     write_files(bundle, folder / BUNDLE)
-    ids = [(7919 * position + 1) % decoder.vocabulary for position in range(sizes.sequence)]
-    length = min(LONGEST_PROMPT, sizes.sequence)
     with load(folder / BUNDLE, device="wasm") as model:
-        given = model.call("score", ids=np.array([ids], np.int32))["scores"][0, :length]
-    wanted = scores(file, decoder, ids[:length])
+        ids = np.zeros((1, sequence), np.int32)
+        ids[0, : len(prompt)] = prompt
+        scores: Array = model.call("score", ids=ids)["scores"][0, : len(prompt)]
+    return scores
+
+
+def _difference(given: Array, wanted: Array) -> float:
+    """The largest difference of a score to numpy's, as a share of the largest score."""
     return float(np.abs(given - wanted).max() / np.abs(wanted).max())
+
+
+def _loss(given: Array, original: Array) -> str:
+    """How far the model is from that before its weights were rounded."""
+    theirs, ours = (_log_softmax(part) for part in (original, given))
+    divergence = float((np.exp(theirs) * (theirs - ours)).sum(axis=1).mean())
+    same = int((given.argmax(axis=1) == original.argmax(axis=1)).sum())
+    share = f"{_difference(given, original):.1g}"
+    text = f"rounding changes scores by up to {share} of the largest (Kullback-Leibler divergence"
+    return f"{text} {divergence:.2g}); the best token is the same {same} times of {len(given)}"
+
+
+def _log_softmax(scores: Array) -> Array:
+    shifted = scores - scores.max(axis=1, keepdims=True)
+    logarithms: Array = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return logarithms
 
 
 def _refuse_difference(path: Path, difference: float | None, tolerance: float) -> None:
@@ -139,7 +178,7 @@ def _refuse_difference(path: Path, difference: float | None, tolerance: float) -
 
 
 def _readme(
-    file: str, title: str, decoder: Decoder, weights: Weights, difference: float | None
+    file: str, title: str, decoder: Decoder, notes: list[str], difference: float | None
 ) -> str:
     compared = (
         "It was not compared with the file."
@@ -154,8 +193,8 @@ def _readme(
         f"its weights in blocks as in the file, `{BUNDLE}/` what `wgcc build` makes of both.",
         compared,
         "",
-        *(f"- {note}" for note in weights.notes),
-        *([""] if weights.notes else []),
+        *(f"- {note}" for note in notes),
+        *([""] if notes else []),
         "```bash",
         f"wgcc build {MODEL} --weights {WEIGHTS} --set T=128 -o {BUNDLE}/",
         f'wgcc run {BUNDLE}/ decode --prompt "Once upon a time" -n 50',

@@ -15,7 +15,7 @@ from wgcc.files import read_text
 from wgcc.from_gguf.folder import MODEL, TOKENS, WEIGHTS
 from wgcc.from_gguf.weights import PLACES
 from wgcc.from_gguf.write import float_text, render
-from wgcc.lazy_numpy import Array
+from wgcc.lazy_numpy import Array, np
 from wgcc.syntax.layout import format_source
 from wgcc_runtime.replace_file import replace_file
 
@@ -133,7 +133,8 @@ class _BaseWeights(Mapping[str, Array]):
 
     def __getitem__(self, name: str) -> Array:
         array: Array = self._file.get_tensor(self._names[name])  # type: ignore[no-untyped-call]
-        return array
+        # Files hold floats in two bytes where that is exact.
+        return array.astype(np.float32) if array.dtype == np.float16 else array
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

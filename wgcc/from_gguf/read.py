@@ -17,10 +17,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Protocol
 
 from wgcc.errors import WgError
 from wgcc.from_gguf.block_types import BLOCK_TYPES, BlockType
+from wgcc.from_gguf.tokenizer import Json, tokenizer_json
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -61,8 +62,37 @@ class StoredTensor:
         return prod(self.shape) // self.type.elements * self.type.bytes
 
 
+class TensorSource(Protocol):
+    """A GGUF file, or another source that is presented as such.
+
+    `metadata` holds numbers, texts, and lists of them, by the names that GGUF has for them;
+    `stores_halves`: whether queries and keys are stored for rotations of halves in any case.
+    """
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def metadata(self) -> Mapping[str, Any]: ...
+
+    @property
+    def tensors(self) -> Mapping[str, StoredTensor]: ...
+
+    @property
+    def stores_halves(self) -> bool: ...
+
+    def read(self, tensor: StoredTensor) -> bytes: ...
+
+    def vocabulary(self) -> tuple[Json | None, str]:
+        """A `tokenizer.json`, or why there is none."""
+
+    def chat_template(self) -> str | None: ...
+
+
 class GgufFile:
-    """An open file. `metadata` holds numbers, texts, and lists of them."""
+    """An open file."""
+
+    stores_halves = False
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -71,8 +101,7 @@ class GgufFile:
         except OSError as error:
             raise WgError(f"{path} cannot be read: {error.strerror}") from None
         try:
-            size = os.fstat(self._file.fileno()).st_size
-            header = _Header(path, self._file.read(min(size, MOST_HEADER_BYTES)), size)
+            header = _Header(path, self._file, os.fstat(self._file.fileno()).st_size)
             self.metadata: Mapping[str, Any] = header.metadata
             self.tensors: Mapping[str, StoredTensor] = header.tensors
         except BaseException:
@@ -86,6 +115,13 @@ class GgufFile:
             raise WgError(f"{self.path} ends within `{tensor.name}`: it became shorter")
         return data
 
+    def vocabulary(self) -> tuple[Json | None, str]:
+        return tokenizer_json(self.metadata)
+
+    def chat_template(self) -> str | None:
+        template = self.metadata.get("tokenizer.chat_template")
+        return template if isinstance(template, str) else None
+
     def __enter__(self) -> GgufFile:
         return self
 
@@ -96,8 +132,8 @@ class GgufFile:
 class _Header:
     """Reads everything before the data."""
 
-    def __init__(self, path: Path, data: bytes, file_size: int) -> None:
-        self._path, self._data, self._size, self._at = path, data, file_size, 0
+    def __init__(self, path: Path, file: BinaryIO, file_size: int) -> None:
+        self._path, self._file, self._size, self._at = path, file, file_size, 0
         if self._take(4) != MAGIC:
             raise self._refuse("is no GGUF file: it does not begin with `GGUF`")
         version = self._scalar("I")
@@ -181,11 +217,11 @@ class _Header:
         return value
 
     def _check_count(self, count: int, least_bytes: int, what: str) -> None:
-        if count * least_bytes > len(self._data) - self._at:
+        if count * least_bytes > min(self._size, MOST_HEADER_BYTES) - self._at:
             raise self._refuse(f"is cut off or damaged: it says that {count:,} {what} follow")
 
     def _take(self, count: int) -> bytes:
-        part = self._data[self._at : self._at + count]
+        part = self._file.read(count)
         if len(part) < count:
             raise self._refuse(f"is cut off at byte {self._at + len(part):,}, in its header")
         self._at += count

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from wgcc.errors import WgError
-from wgcc.from_gguf.architecture import OUTPUT, POSITIONS, TABLE, Decoder
+from wgcc.from_gguf.architecture import FACTORS, OUTPUT, POSITIONS, TABLE, Decoder
 from wgcc.from_gguf.pack import (
     BlockRows,
     PackedLayer,
@@ -16,7 +16,8 @@ from wgcc.from_gguf.pack import (
     pack_table,
     table_layer,
 )
-from wgcc.from_gguf.read import GgufFile, StoredTensor
+from wgcc.from_gguf.read import StoredTensor, TensorSource
+from wgcc.from_gguf.rope_factors import rope_factors
 from wgcc.lazy_numpy import Array, np
 
 # Where a role's parameters are within a block.
@@ -52,10 +53,10 @@ class MatrixPart:
 class Weights:
     """`layers`: the layer of each role. `parameters` are made when they are asked for."""
 
-    def __init__(self, file: GgufFile, decoder: Decoder) -> None:
+    def __init__(self, file: TensorSource, decoder: Decoder) -> None:
         self._file, self._decoder = file, decoder
         self.notes: list[str] = []
-        self._parts = _parts(file, decoder)
+        self._parts = matrix_parts(file, decoder)
         self.layers = {role: self._layer(role) for role in self._parts}
         self.layers["token_embd"] = table_layer(self._tensor(TABLE).type)
         if not decoder.is_tied:
@@ -73,15 +74,30 @@ class Weights:
         if not d.is_tied:
             rows = self._rows(OUTPUT, d.vocabulary, d.width)
             yield from _at_place("head", pack_matrix(rows, self.layers["output"]))
+        if d.has_head_bias:
+            yield "head.b", self._numbers(self._tensor("output.bias"))
         for block in range(d.blocks):
             yield from self._block(block)
 
     def checked_parameters(self) -> Iterator[tuple[str, Array]]:
-        """The same; numbers that are not finite are refused."""
+        """The same; numbers that are not finite are refused, and tensors that play no role."""
+        self._refuse_others()
         for name, array in self.parameters():
             if array.dtype == np.float32 and not np.isfinite(array).all():
                 raise WgError(f"{self._file.path}: `{name}` holds numbers that are not finite")
             yield name, array
+
+    def _refuse_others(self) -> None:
+        """A tensor that is not read is part of a computation that is not here."""
+        d = self._decoder
+        roles = {part.tensor for part in self._parts.values()} | set(VECTORS)
+        known = {f"blk.{block}.{role}" for block in range(d.blocks) for role in roles}
+        known |= {stem.rpartition(".")[0] for stem in (TABLE, POSITIONS, OUTPUT, FACTORS)}
+        known.add("output_norm")
+        for name in self._file.tensors:
+            if name.rpartition(".")[0] not in known:
+                text = f"{self._file.path} has `{name}`, which is not known in models of"
+                raise WgError(f"{text} architecture {d.architecture} and {d.blocks} blocks")
 
     def _block(self, block: int) -> Iterator[tuple[str, Array]]:
         d = self._decoder
@@ -96,8 +112,9 @@ class Weights:
             if f"blk.{block}.{role}.weight" in self._file.tensors:
                 size = d.head_size if "_norm" in role and role.startswith("attn_q_") else None
                 yield from self._vector(f"blk.{block}.{role}", f"blocks.{block}.{name}", size)
-        if d.has_factors:
-            yield f"blocks.{block}.attn.factors", self._numbers(self._tensor("rope_freqs.weight"))
+        if d.scaling:
+            factors = rope_factors(self._file, d, d.scaling)
+            yield f"blocks.{block}.attn.factors", factors
 
     def _vector(self, stored: str, place: str, size: int | None) -> Iterator[tuple[str, Array]]:
         for end, name in (("weight", "g"), ("bias", "b")):
@@ -170,7 +187,7 @@ def _at_place(place: str, parts: Mapping[str, Array]) -> Iterator[tuple[str, Arr
         yield f"{place}.{name}", part
 
 
-def _parts(file: GgufFile, d: Decoder) -> dict[str, MatrixPart]:
+def matrix_parts(file: TensorSource, d: Decoder) -> dict[str, MatrixPart]:
     """The rows of each role; some files store queries, keys and values as one matrix."""
     queries, keys = d.heads * d.head_size, d.key_heads * d.head_size
     heads = (d.heads, d.key_heads) if d.rotates_neighbours else (0, 0)

@@ -12,8 +12,12 @@ from jinja2 import Environment, StrictUndefined
 
 from wgcc.from_gguf.architecture import Decoder
 
-# GPT-2 and Gemma were trained with the tanh form of gelu.
-ACTIVATIONS = {"silu": "silu({})", "gelu": "gelu({}, approximate = true)"}
+ACTIVATIONS = {
+    "silu": "silu({})",
+    "relu": "relu({})",
+    "gelu": "gelu({})",
+    "gelu_tanh": "gelu({}, approximate = true)",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +46,12 @@ def model_text(
         normed = f" |> {norm}" if decoder.has_query_norm else ""
         if not decoder.is_rotary:
             return normed
-        if decoder.has_factors:
-            return f"{normed} |> scaled_rope({positions}, factors)"
+        part = "part_" if decoder.rotary < decoder.head_size else ""
+        if decoder.scaling:
+            return f"{normed} |> {part}scaled_rope({positions}, factors)"
+        base = "" if part else ", base = theta"
         rest = f", limit = {limit}" if limit else ""
-        return f"{normed} |> rope({positions}, base = theta{rest})"
+        return f"{normed} |> {part}rope({positions}{base}{rest})"
 
     return render(
         "decoder.wg.jinja",

@@ -28,17 +28,21 @@ if TYPE_CHECKING:
 
 
 _HELP = """\
-Import an ONNX or GGUF model, or PyTorch weights for a model of yours.
+Import an ONNX model, a language model, or PyTorch weights for a model of yours.
 
 wgcc import MODEL.onnx -o FOLDER writes a model file, its weights, a README and a bundle, after
 comparing the bundle with the original on the same inputs, unless --no-compare is given. Sizes that
 the file leaves open are given with --set, inputs that are to be constants with --input. What cannot
 be imported is listed, and nothing is written.
 
-wgcc import MODEL.gguf -o FOLDER does the same for language models (llama, qwen2, qwen3, gemma, phi3
-and gpt2): weights of 4 and 8 bits stay packed, the vocabulary and the chat template come with them,
-and scores are compared with those of an evaluation in numpy. --set T=128 sets the tokens of a
-sequence, S those of the cache, C those of a chunk of the prompt.
+wgcc import MODEL.gguf -o FOLDER does the same for language models (llama, mistral, qwen2, qwen3,
+gemma, phi2, phi3 and gpt2): weights of 4 and 8 bits stay packed, the vocabulary and the chat
+template come with them, and scores are compared with those of an evaluation in numpy. --set T=128
+sets the tokens of a sequence, S those of the cache, C those of a chunk of the prompt.
+
+wgcc import MODEL_FOLDER -o FOLDER reads a folder of Hugging Face's transformers: config.json,
+*.safetensors, tokenizer.json. --quantise q4 "blocks.*" --quantise q8 "head" rounds layers to 4 or
+8 bits, and says what that costs.
 
 wgcc import WEIGHTS MODEL.wg converts weights of a .safetensors, .npz or .onnx file, of a .pt file
 where PyTorch is installed, which reads them without running code, of a .weights.h5 or .keras file
@@ -97,8 +101,8 @@ the example, the others show a split, an order of gates and a parameter that sta
 @click.command(name="import", help=_HELP)
 @click.argument(
     "weights",
-    metavar="MODEL.onnx | MODEL.gguf | WEIGHTS.safetensors",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="MODEL.onnx | MODEL.gguf | MODEL_FOLDER | WEIGHTS.safetensors",
+    type=click.Path(exists=True, path_type=Path),
 )
 @click.argument(
     "model_file",
@@ -127,6 +131,13 @@ the example, the others show a split, an order of gates and a parameter that sta
 @click.option(
     "--partial", is_flag=True, help="Parameters that are not found keep their initial values."
 )
+@click.option(
+    "--quantise",
+    type=(click.Choice(["q8", "q4"]), str),
+    multiple=True,
+    metavar="BITS LAYERS",
+    help="Of a language model: rounds layers, such as `blocks.*.mlp.*`, to 8 or 4 bits.",
+)
 @onnx_options
 @model_options
 @json_option
@@ -137,19 +148,19 @@ def command(
     map_file: Path | None,
     propose: Path | None,
     partial: bool,
+    quantise: tuple[tuple[str, str], ...],
     as_json: bool,
     **options: Any,
 ) -> None:
     """`_HELP` is what users read."""
     if model_file is None:
         given = {**options, "map_file": map_file, "propose": propose, "partial": partial}
-        from wgcc.importing.weight_files import is_gguf
-
-        if is_gguf(weights):
-            import_decoder(weights, output, given, as_json)
-            return
-        import_model(weights, output, wishes(given), comparing(given), as_json)
+        _import_whole(weights, output, {**given, "quantise": quantise}, as_json)
         return
+    if weights.is_dir():
+        raise click.UsageError(f"{weights} is a folder: give a file of weights for {model_file}")
+    if quantise:
+        raise click.UsageError("--quantise is for language models: a GGUF file or a folder")
     if output is not None and output.is_dir():
         raise click.BadParameter(f"{output} is a folder", param_hint="-o")
     if propose is not None and propose.exists():
@@ -178,6 +189,24 @@ def command(
     if output is not None:
         _save(output, converted)
         say(f"{output}: {plural(len(converted), 'tensor')} of {program.name}")
+
+
+def _import_whole(
+    path: Path, output: Path | None, options: Mapping[str, Any], as_json: bool
+) -> None:
+    """A file or folder that holds a model, not weights alone."""
+    from wgcc.from_gguf.huggingface import is_huggingface
+    from wgcc.importing.weight_files import is_gguf
+
+    if is_huggingface(path) if path.is_dir() else is_gguf(path):
+        import_decoder(path, output, options, as_json)
+        return
+    if path.is_dir():
+        text = "is a folder without config.json, as Hugging Face's transformers write it"
+        raise click.UsageError(f"{path} {text}")
+    if options["quantise"]:
+        raise click.UsageError("--quantise is for language models: a GGUF file or a folder")
+    import_model(path, output, wishes(options), comparing(options), as_json)
 
 
 def _proposal(

@@ -1,4 +1,4 @@
-"""`wgcc import MODEL.gguf -o FOLDER`."""
+"""`wgcc import MODEL.gguf -o FOLDER`, and the same for folders of transformers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import click
 
 from wgcc.cli.printing import plural, say, show_json
 
-# Options that a GGUF model has, beside -o and --json.
-OWN = ("sizes", "no_compare")
+# Options that a language model has, beside -o and --json.
+OWN = ("sizes", "no_compare", "quantise")
 
 
 def import_decoder(
@@ -19,15 +19,16 @@ def import_decoder(
 ) -> None:
     for name, value in options.items():
         if name not in OWN and value not in (None, (), False, {}):
-            raise click.UsageError(f"--{name.replace('_', '-')} is not for GGUF models")
+            raise click.UsageError(f"--{name.replace('_', '-')} is not for language models")
     if output is None:
         raise click.UsageError("give a folder for the model: -o FOLDER")
     from wgcc.bundle.folder import is_free, write_new
-    from wgcc.from_gguf.folder import import_gguf, record
+    from wgcc.from_gguf.folder import import_model, record
 
     if not is_free(output):
         raise click.UsageError(f"{output} is there already: give a new or an empty folder")
-    imported = import_gguf(path, _sizes(options["sizes"]), not options["no_compare"])
+    compares, rules = not options["no_compare"], options["quantise"]
+    imported = import_model(path, _sizes(options["sizes"]), compares, rules)
     write_new(imported.files, output)
     if as_json:
         show_json(record(output, imported))

@@ -19,8 +19,14 @@ from wgcc.cli.commands.train.language_models import (
     learning_bundle,
     lora_options,
 )
+from wgcc.cli.commands.train.length import length_options, patience_callbacks, with_steps
 from wgcc.cli.commands.train.receipts import check_receipt, receipt_callbacks, receipt_options
-from wgcc.cli.commands.train.worker_options import Range, refuse_without_effect, worker_options
+from wgcc.cli.commands.train.worker_options import (
+    Range,
+    refuse_for_several,
+    refuse_without_effect,
+    worker_options,
+)
 from wgcc.cli.data import DataFile, DataOptions, data_options, say_reading
 from wgcc.cli.failures import INTERRUPTED, failures, warnings_printed
 from wgcc.cli.options import SEED, captured_option, device_option, fast_option, json_option
@@ -36,8 +42,7 @@ if TYPE_CHECKING:
     from wgcc_runtime.values import StartValues
 
 
-EXISTING = click.Path(exists=True, path_type=Path)
-COUNT = click.IntRange(min=1)
+EXISTING, COUNT = click.Path(exists=True, path_type=Path), click.IntRange(min=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,8 @@ class TrainingJob:
     device: str | None
     resume: bool
     held_out: float | None
+    epochs: int | None = None
+    patience: int | None = None
     captured: Path | None = None
     # The folder of the language model that learns, with a bundle made for that.
     language_model: Path | None = None
@@ -83,6 +90,7 @@ class TrainingJob:
             "--held-out": self.held_out,
             "--entry": None if self.entry == "train" else self.entry,
             "--steps": self.steps,
+            "--patience": self.patience,
             "--every": self.every,
             "--eval": self.eval,
             "--weights": self.weights,
@@ -129,11 +137,7 @@ class TrainingJob:
     shell_complete=shell_completion.entries,
     help="Entry to train.",
 )
-@click.option(
-    "--steps",
-    type=COUNT,
-    help="Total number of steps, counting those of a resumed run [1000; with --lora 100].",
-)
+@length_options
 @click.option("--every", type=COUNT, default=10, show_default=True, help="Steps between reports.")
 @click.option("--eval", "eval_data", type=EXISTING, help="Data to evaluate the entry `eval` on.")
 @click.option("--weights", type=EXISTING, help="Start from these weights instead of the bundle's.")
@@ -200,11 +204,13 @@ def command(
         rest["language_model"], default = bundle, bundle / "adapter.safetensors"
         bundle = learning_bundle(bundle, data, lora)
     rest |= {"out": out or default, "steps": steps or default_steps(lora)}
+    if steps and rest["epochs"]:
+        raise click.UsageError("--steps and --epochs both say how long to train: give one")
     job = TrainingJob(bundle=bundle, data=data, eval=eval_data, **rest)
     if eval_data and job.held_out:
         raise click.UsageError("--eval and --held-out both say what to evaluate on: give one")
-    if job.fast and job.workers:
-        raise click.UsageError("--fast is for a single process, not for --workers")
+    if job.workers:
+        refuse_for_several(job, "--workers")
     check_receipt(job)
     with failures():
         run(job, as_json)
@@ -224,8 +230,7 @@ def run(job: TrainingJob, as_json: bool) -> None:
             error.show()
         raise click.exceptions.Exit(error.exit_code) from None
     if launcher:
-        if job.receipt:
-            raise click.UsageError("--receipt is for a single process, not for mpiexec")
+        refuse_for_several(job, "mpiexec")
         run_mpi(job, as_json)
     elif job.workers:
         run_ray(job, as_json)
@@ -248,8 +253,9 @@ def run_alone(job: TrainingJob, as_json: bool) -> None:
     data = read_for(model.plan, job, model)
     check_batch(model.plan, job)
     data, evaluation = evaluation_of(model.plan, job, data)
+    job = with_steps(model.plan, job, data)
     say(f"training `{job.entry}` of {model.plan.model} on {model.device_name}")
-    callbacks = receipt_callbacks(model, job, data)
+    callbacks = [*patience_callbacks(job), *receipt_callbacks(model, job, data)]
     started = time.perf_counter()
     with Interruption() as interruption, warnings_printed(), make_progress(job.steps) as progress:
         history = model.fit(
@@ -384,6 +390,8 @@ def summary(
         show_json(facts)
     if last is None and history.stopped == "steps":
         say(f"nothing to do: {done} steps are done already (--steps is the total)")
+    if last and done < last.step:
+        say(f"no lower loss since step {done}: these are its weights")
     say(f"{done} steps in {seconds:.1f} s; saved {job.out}")
     for line in history.workers:
         say(f"  {line}")

@@ -61,7 +61,9 @@ def lora_options(command: Command) -> Command:
         own = {name: given.pop(name) for name in names}
         chosen = [name for name, value in own.items() if value is not None]
         if chosen and not is_lora:
-            raise click.UsageError(f"--{chosen[0]} needs --lora".replace("--rate", "--lr"))
+            advice = ", but models have a rate: `wgcc build MODEL.wg --set opt.lr=0.01`"
+            option, more = ("lr", advice) if chosen[0] == "rate" else (chosen[0], "")
+            raise click.UsageError(f"--{option} needs --lora{more}")
         if not is_lora:
             return command(lora=None, **given)
         from wgcc.from_gguf.lora import LoraOptions

@@ -34,9 +34,8 @@ def check_receipt(job: TrainingJob) -> None:
     """A receipt is for others, who have the same bundle and no other processes."""
     if job.receipt_every and not job.receipt:
         raise click.UsageError("--receipt-every is the period of --receipt FILE")
-    for option, given in (("--workers", job.workers), ("--lora", job.language_model)):
-        if job.receipt and given:
-            raise click.UsageError(f"--receipt does not go with {option}")
+    if job.receipt and job.language_model:
+        raise click.UsageError("--receipt does not go with --lora")
 
 
 def receipt_callbacks(model: Model, job: TrainingJob, data: Data) -> list[Any]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from wgcc.cli.options import several
+
+if TYPE_CHECKING:
+    from wgcc.cli.commands.train import TrainingJob
 
 # The least and the most workers.
 Range = tuple[int, int]
@@ -73,6 +76,14 @@ worker_options = several(
         help="With --sync-every: how much longer than the fastest others may take [0.5].",
     ),
 )
+
+
+def refuse_for_several(job: TrainingJob, launcher: str) -> None:
+    """Options that one process alone can follow."""
+    flags = {"--fast": job.fast} if launcher == "--workers" else {}
+    alone = {**flags, "--receipt": job.receipt, "--epochs": job.epochs, "--patience": job.patience}
+    for option in (name for name, value in alone.items() if value):
+        raise click.UsageError(f"{option} is for a single process, not for {launcher}")
 
 
 def refuse_without_effect(options: Mapping[str, Any], launcher: str) -> None:
