@@ -70,6 +70,7 @@ WASM_ROWS = (
     ("wgsl",),
     ("kernels",),
     ("panels",),
+    ("walks",),
     ("write_kernel",),
     ("blas_products",),
     ("twin",),

@@ -12,9 +12,10 @@ import pytest
 from wasm_kernels import Built, work_of
 from wgcc.backends.wasm import write_kernel
 from wgcc.backends.wasm.kernels.body import Body
-from wgcc.backends.wasm.write_kernel import Walk
+from wgcc.backends.wasm.panels import micro_kernel
+from wgcc.backends.wasm.walks import Walk
 from wgcc.kernel.build import statements
-from wgcc.schedule.kernel import ThreadTask
+from wgcc.schedule.kernel import ProductTask, ThreadTask
 
 Array = np.ndarray[Any, Any]
 INSIDE = "{row} + {i} - PADY < H && {column} + {j} - PADX < W"
@@ -55,6 +56,18 @@ PARTS = """
     total = (total + piece * g[p * C + o / PARTS % C]);
   }
   w[o] = total;
+"""
+
+# A convolution as a product: rows are pixels, the inner axis is taps and channels.
+LEFT = """
+fn left(z: u32, m: u32, k: u32) -> f32 {
+  let inside = INSIDE;
+  let row = m / (H * W) * H + ROW + I - PADY;
+  let at = select(0u, (row * W + COLUMN + J - PADX) * C + k % C, inside);
+  return select(0.0f, x[at], inside);
+}
+fn right(z: u32, k: u32, n: u32) -> f32 { return w[k * O + n]; }
+fn finish(z: u32, m: u32, n: u32, product: f32) { y[m * O + n] = product; }
 """
 
 
@@ -102,14 +115,9 @@ def kernel(of: str, sizes: dict[str, int]) -> Built:
 
 
 def expected(of: str, sizes: dict[str, int], arrays: dict[str, Array]) -> Array:
-    height, width, up, left = (sizes[name] for name in ("H", "W", "PADY", "PADX"))
     x = arrays["x"].astype(float)
     x = np.maximum(x + arrays["b"], 0) if of == "image" else x
-    rows, columns = sizes["TAPS"] // sizes["KX"], sizes["KX"]
-    padded = np.pad(x, ((0, 0), (up, rows), (left, columns), (0, 0)))
-    shifted = [
-        padded[:, i : i + height, j : j + width] for i in range(rows) for j in range(columns)
-    ]
+    shifted = shifts(sizes, x)
     if of == "image":
         return sum(s * w for s, w in zip(shifted, arrays["w"], strict=True))
     products = np.stack([s * arrays["g"] for s in shifted])
@@ -117,6 +125,14 @@ def expected(of: str, sizes: dict[str, int], arrays: dict[str, Array]) -> Array:
         return products.sum((1, 2, 3))
     taps, channels = sizes["TAPS"], sizes["C"]
     return products.reshape(taps, sizes["PARTS"], -1, channels).sum(2).swapaxes(1, 2)
+
+
+def shifts(sizes: dict[str, int], x: Array) -> list[Array]:
+    """For each tap of the window, what each pixel sees."""
+    height, width, up, left = (sizes[name] for name in ("H", "W", "PADY", "PADX"))
+    rows, columns = sizes["TAPS"] // sizes["KX"], sizes["KX"]
+    padded = np.pad(x, ((0, 0), (up, rows), (left, columns), (0, 0)))
+    return [padded[:, i : i + height, j : j + width] for i in range(rows) for j in range(columns)]
 
 
 def allow(monkeypatch: pytest.MonkeyPatch, chosen: Walk) -> None:
@@ -188,6 +204,28 @@ def test_every_order_of_threads_computes_the_same(
         want = expected(of, sizes, dict(built.arrays))
         np.testing.assert_allclose(result, want, rtol=1e-4, atol=1e-4, err_msg=f"{sizes} {walk}")
         assert result.tobytes() == built.run(3)[name].tobytes(), (sizes, walk)
+
+
+@pytest.mark.parametrize("channels", [8, 12, 10, 60])
+@pytest.mark.parametrize("seed", range(3))
+def test_convolutions_are_products_whose_taps_are_packed_one_by_one(
+    seed: int, channels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(micro_kernel, "MIN_WORK", 1)
+    sizes = {**sizes_of(seed), "C": channels, "O": 5 + 4 * seed}
+    pixels, depth = sizes["N"] * sizes["H"] * sizes["W"], sizes["TAPS"] * channels
+    arrays = arrays_of(sizes)
+    weights = np.random.default_rng(seed).normal(size=(depth, sizes["O"])).astype(np.float32)
+    arrays |= {"w": weights, "y": np.zeros((pixels, sizes["O"]), np.float32)}
+    text = filled(LEFT, "m", "(k / C)", sizes)
+    task = ProductTask(1, pixels, sizes["O"], depth, sums=False)
+    built = Built(work_of(task, text, {}, arrays, ("y",)), arrays, threads=3)
+    assert ("run" in built.locals) == (channels % 4 == 0)
+    taps = np.concatenate(shifts(sizes, arrays["x"].astype(float)), axis=-1)
+    want = taps.reshape(pixels, depth) @ weights
+    result = built.run()["y"]
+    np.testing.assert_allclose(result, want, rtol=1e-4, atol=1e-4, err_msg=f"{sizes}")
+    assert result.tobytes() == built.run(3)["y"].tobytes()
 
 
 def test_taps_are_unrolled() -> None:

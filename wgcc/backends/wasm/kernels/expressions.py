@@ -85,6 +85,10 @@ class Expressions(ABC):
     @abstractmethod
     def load(self, storage: Storage, index: Index) -> Held: ...
 
+    def function(self, name: str) -> FunctionDef:
+        """One of the kernel's own functions."""
+        return self._functions[name]
+
     def value(self, expr: Expr, env: Env, kind: str | None = None) -> Held:
         """Loads and calls of the kernel's functions are done; the rest is one expression."""
         names: Env = {}
