@@ -7,7 +7,7 @@ import pytest
 
 import wgcc
 from test_captured_values import BLOCKS, IDS
-from wgcc.bundle.entry_records import captured_patterns
+from wgcc.bundle.content import captured_patterns
 from wgcc.compiler import compile_file
 from wgcc.errors import Source, WgError
 from wgcc.ir.program import patterns_of

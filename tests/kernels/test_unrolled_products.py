@@ -11,14 +11,25 @@ import pytest
 import wgcc_runtime
 from tint_compiler import compile_all
 from wgcc.compiler import compile_file
-from wgcc.schedule.kernels import matmul
+from wgcc.schedule.kernels import matmul, tile_shape
 
-# Both operands in vectors along each axis, edges that no tile divides, and sums of columns.
+# Both operands in vectors along each axis, edges that no tile divides, sums of columns, and heads
+# that are side by side in a product but not in memory.
 MODEL = """
 model Products {
   param w: f32[260, 516] ~ normal(0.0, 0.1)
   param b: f32[516] ~ normal(0.0, 0.1)
+  param v: f32[64, 192] ~ normal(0.0, 0.1)
+  param u: f32[64, 64] ~ normal(0.0, 0.1)
   optimizer opt: sgd { lr = 1.0 }
+
+  entry heads(x: f32[2, 40, 64]) -> (loss: f32) {
+    parts = rearrange(x @ v, "B T (three H K) -> three B H T K", three = 3, H = 4)
+    y = attention(parts[0], parts[1], parts[2])
+    loss = sum(square(rearrange(y, "B H T K -> B T (H K)") @ u))
+    minimize loss with opt
+    return loss
+  }
 
   entry train(x: f32[80, 260]) -> (loss: f32) {
     loss = sum(square(x @ w + b))
@@ -41,6 +52,10 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     (folder / "m.wg").write_text(MODEL, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matmul, "UNROLLED", 64 * 64)
+        # Blocks of a thread in which tiles hold vectors, which slices do not share.
+        patch.setattr(tile_shape, "PAIRS", ((8, 8), (4, 4)))
+        patch.setattr(tile_shape, "SLICES", (1,))
+        patch.setattr(matmul, "tile_shapes", tile_shape.tile_shapes.__wrapped__)
         for name, flops in (("loops", 1 << 60), ("steps", 0)):
             patch.setattr(matmul, "UNROLLED_FLOPS", flops)
             compile_file(folder / "m.wg").write(folder / name)
@@ -60,7 +75,8 @@ def results(bundle: Path, device: Any) -> dict[str, np.ndarray]:
     agree(y, p.T.astype(np.float64) @ q.T)
     agree(w - after["w"], x.T @ slope)
     agree(b - after["b"], slope.sum(0))
-    return {"y": y, **after}
+    loss = model.call("heads", x=draw.normal(size=(2, 40, 64)).astype(np.float32))["loss"]
+    return {"y": y, "loss": loss, **model.params()}
 
 
 def test_written_out_steps_have_the_bits_of_the_loop(
@@ -68,6 +84,15 @@ def test_written_out_steps_have_the_bits_of_the_loop(
 ) -> None:
     loops, steps = (results(bundle, device) for bundle in bundles)
     assert all(np.array_equal(loops[name], steps[name]) for name in loops)
+
+
+def test_heads_are_read_as_vectors(bundles: tuple[Path, Path]) -> None:
+    plan = wgcc_runtime.load_plan(bundles[0])
+    kernels = {plan.kernels[d.kernel].file for d in plan.dispatches("heads", "gpu")}
+    texts = [(bundles[0] / "kernels" / file).read_text(encoding="utf-8") for file in kernels]
+    products = [text for text in texts if "const TK" in text]
+    assert len(products) == 5
+    assert not any("array<f32, " in text.split("const ")[0] for text in products)
 
 
 def test_tint_accepts_written_out_steps(bundles: tuple[Path, Path]) -> None:

@@ -38,9 +38,8 @@ from typing import Any
 from wgcc.ir.graph import FLOATS, Builder, Node, TensorType, Value
 from wgcc.ir.loops import with_fresh_names
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_dtype, check_scalar
 from wgcc.ops.optimizers import OPTIMIZERS
-from wgcc.ops.registry import Marker, Op, Sample, ShapeError, View
+from wgcc.ops.registry import Marker, Op, Sample, ShapeError, View, check_dtype, check_scalar
 
 Groups = tuple[tuple[tuple[int, ...], Mapping[str, Any]], ...]
 DIFFERENTIATING = ("grad", "minimize")

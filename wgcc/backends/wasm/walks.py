@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wgcc.backends.wasm.kernels.scopes import LANES
-from wgcc.backends.wasm.panels.by_threads import Program
+from wgcc.backends.wasm.panels.by_threads import ThreadProgram
 from wgcc.kernel.tree import (
     Assign,
     Binary,
@@ -58,7 +58,7 @@ class Walk:
 ONE_BY_ONE = Walk()
 
 
-def walks_in_rows(program: Program, lengths: Sequence[int]) -> list[Walk]:
+def walks_in_rows(program: ThreadProgram, lengths: Sequence[int]) -> list[Walk]:
     """Ways to go through all threads in rows of these lengths."""
     walks = []
     for columns in lengths:
@@ -70,7 +70,7 @@ def walks_in_rows(program: Program, lengths: Sequence[int]) -> list[Walk]:
     return walks
 
 
-def strided_walks(program: Program) -> list[Walk]:
+def strided_walks(program: ThreadProgram) -> list[Walk]:
     """Lanes along an axis of the results that is neither the first nor the last one.
 
     Long sums may find their operands side by side along such an axis only.
@@ -95,13 +95,13 @@ def _axis_of(part: Expr, name: str) -> tuple[int, int] | None:
     return None
 
 
-def _has_one_loop(program: Program) -> bool:
+def _has_one_loop(program: ThreadProgram) -> bool:
     """Whether each thread has a single loop, without loops or branches in it."""
     loops = [statement for statement in program.body if isinstance(statement, Loop)]
     return len(loops) == 1 and not any(isinstance(s, Loop | If) for s in loops[0].body)
 
 
-def block_of(program: Program) -> int | None:
+def block_of(program: ThreadProgram) -> int | None:
     """How many threads run together, if each has a short loop in which neighbours read neighbours.
 
     One vector of each row would be a small part of what a cache loads.

@@ -11,21 +11,21 @@ from math import inf
 
 from wgcc.backends.wasm.encoding.decode import hoist_constants
 from wgcc.backends.wasm.encoding.instructions import I32
-from wgcc.backends.wasm.encoding.module import Function
-from wgcc.backends.wasm.kernels.body import Body, BodyParts, share
+from wgcc.backends.wasm.encoding.module import WasmFunction
+from wgcc.backends.wasm.kernels.body import BodyParts, KernelBody, share
 from wgcc.backends.wasm.kernels.loops import WithEnv, rows_of
 from wgcc.backends.wasm.kernels.scopes import (
     LANES,
     Env,
     Held,
-    Span,
+    LoopRange,
     Storage,
     TooCostly,
     Unvectorisable,
     span_of,
 )
-from wgcc.backends.wasm.panels.attention import Layout, layout_of, write_attention
-from wgcc.backends.wasm.panels.by_threads import PLAIN, Program, program_of
+from wgcc.backends.wasm.panels.attention import ScratchLayout, layout_of, write_attention
+from wgcc.backends.wasm.panels.by_threads import PLAIN, ThreadProgram, program_of
 from wgcc.backends.wasm.panels.micro_kernel import Tiling, tiling_of
 from wgcc.backends.wasm.panels.panels import write_product
 from wgcc.backends.wasm.walks import (
@@ -49,14 +49,14 @@ from wgcc.schedule.kernel import AttentionTask, DispatchWork, ProductTask
 ORIGIN = constant(0)
 
 
-def write_kernel(work: DispatchWork, name: str, library: Library) -> Function:
+def write_kernel(work: DispatchWork, name: str, library: Library) -> WasmFunction:
     """A function of the addresses of its bindings, (thread, threads) and the thread's scratch."""
     function = _fastest(work, name, library)
     hoist_constants(function)
     return function
 
 
-def _fastest(work: DispatchWork, name: str, library: Library) -> Function:
+def _fastest(work: DispatchWork, name: str, library: Library) -> WasmFunction:
     program = program_of(work)
     library.add(fill(Module(work.helpers), PLAIN).functions)
     over_panels = _over_panels(work, name, program, library)
@@ -83,11 +83,11 @@ def _fastest(work: DispatchWork, name: str, library: Library) -> Function:
 def _attempt(
     work: DispatchWork,
     name: str,
-    program: Program,
+    program: ThreadProgram,
     library: Library,
     walk: Walk,
     most: float,
-) -> Body:
+) -> KernelBody:
     """Writes a kernel with its threads in this order.
 
     The cost is infinite if it cannot be written or exceeds `most`.
@@ -108,26 +108,26 @@ def _attempt(
 
 
 def _over_panels(
-    work: DispatchWork, name: str, program: Program, library: Library
-) -> Function | None:
+    work: DispatchWork, name: str, program: ThreadProgram, library: Library
+) -> WasmFunction | None:
     """A product or attention over packed panels, if that pays and all of it can be vectors."""
     env, first = bindings_of(work, program), len(work.bindings)
 
-    def new_body() -> Body:
+    def new_body() -> KernelBody:
         return _new_body(work, name, program, library, env)
 
     try:
         match panels_of(work):
             case Tiling() as tiling:
                 return write_product(new_body, tiling, first, env).f
-            case Layout() as layout:
+            case ScratchLayout() as layout:
                 return write_attention(new_body, layout, first, env).f
     except Unvectorisable:
         pass
     return None
 
 
-def panels_of(work: DispatchWork) -> Tiling | Layout | None:
+def panels_of(work: DispatchWork) -> Tiling | ScratchLayout | None:
     """None where panels do not pay, or threads have nothing in common."""
     match work.task:
         case ProductTask() as product:
@@ -144,7 +144,7 @@ def scratch_words(work: DispatchWork) -> int:
     return max(panels.words if panels else 0, scores)
 
 
-def bindings_of(work: DispatchWork, program: Program) -> Env:
+def bindings_of(work: DispatchWork, program: ThreadProgram) -> Env:
     """The names that all functions of a kernel see: constants, bindings and scratch memory."""
     env: Env = {**program.constants}
     env["scratch"] = Storage(len(work.bindings) + 2, "f32", written=True)
@@ -153,17 +153,19 @@ def bindings_of(work: DispatchWork, program: Program) -> Env:
     return env
 
 
-def _new_body(work: DispatchWork, name: str, program: Program, library: Library, env: Env) -> Body:
-    return Body(*body_parts(work, name, program, library, env))
+def _new_body(
+    work: DispatchWork, name: str, program: ThreadProgram, library: Library, env: Env
+) -> KernelBody:
+    return KernelBody(*body_parts(work, name, program, library, env))
 
 
 def body_parts(
-    work: DispatchWork, name: str, program: Program, library: Library, env: Env
+    work: DispatchWork, name: str, program: ThreadProgram, library: Library, env: Env
 ) -> BodyParts:
-    """The arguments of `Body`."""
+    """The arguments of `KernelBody`."""
     params = [(binding.name, I32) for binding in work.bindings]
     params += [("thread", I32), ("threads", I32), ("scratch", I32)]
-    return Function(name, params), library, program.functions, env
+    return WasmFunction(name, params), library, program.functions, env
 
 
 _KINDS = {
@@ -179,10 +181,10 @@ _KINDS = {
 class _Threads:
     """Shares a loop out to the threads of the machine."""
 
-    def __init__(self, body: Body, first: int) -> None:
+    def __init__(self, body: KernelBody, first: int) -> None:
         self._body, self._first = body, first
 
-    def run(self, program: Program, env: Env, walk: Walk) -> None:
+    def run(self, program: ThreadProgram, env: Env, walk: Walk) -> None:
         def one(inner: Env) -> None:
             self._body.run(program.body, inner)
 
@@ -220,7 +222,7 @@ class _Threads:
 
         self._body.count("row", whole, row, env)
 
-    def _along_stride(self, program: Program, env: Env, walk: Walk) -> None:
+    def _along_stride(self, program: ThreadProgram, env: Env, walk: Walk) -> None:
         """Rows of lanes that are threads apart, several vectors at a time."""
         body, name, columns, stride = self._body, program.variable, walk.columns, walk.stride
         assert columns is not None
@@ -245,7 +247,7 @@ class _Threads:
         rows = share(body, self._first, program.count // columns, 1)
         body.count("row", rows, row, env)
 
-    def _rows_together(self, program: Program, env: Env, columns: int, count: int) -> None:
+    def _rows_together(self, program: ThreadProgram, env: Env, columns: int, count: int) -> None:
         """Runs the threads of `count` rows in one loop: what they all load is loaded once."""
         body, name = self._body, program.variable
         part = share(body, self._first, columns, GRAIN)
@@ -268,7 +270,7 @@ class _Threads:
         else:
             body.count("group", span_of(groups), group, env)
 
-    def _in_blocks(self, program: Program, span: Span, size: int, env: Env) -> Span:
+    def _in_blocks(self, program: ThreadProgram, span: LoopRange, size: int, env: Env) -> LoopRange:
         """Runs several vectors at a time, as far as that goes; returns what is left over."""
         body, name = self._body, program.variable
 
@@ -282,15 +284,17 @@ class _Threads:
                 body.bind(own, name, first + i * LANES)
             body.run_together(program.body, envs, BYTE_STEPS if size == BYTE_BLOCK else 1)
 
-        blocks = Span(span.start // size, span.stop // size, guess=program.count // size)
+        blocks = LoopRange(span.start // size, span.stop // size, guess=program.count // size)
         body.count("block", blocks, block, env)
         rest = dict(env)
         for limit, index in (("start", span.start), ("stop", span.stop // size * size)):
             body.bind(rest, limit, index)
         start = body.at_most("max(start, stop)", rest, program.count)
-        return Span(start, span.stop, guess=program.count % size)
+        return LoopRange(start, span.stop, guess=program.count % size)
 
-    def _along(self, name: str, span: Span, one: WithEnv, env: Env, start: Index = ORIGIN) -> None:
+    def _along(
+        self, name: str, span: LoopRange, one: WithEnv, env: Env, start: Index = ORIGIN
+    ) -> None:
         def element(inner: Env) -> None:
             column = inner[name]
             assert isinstance(column, Held) and column.index is not None

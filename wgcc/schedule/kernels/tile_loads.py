@@ -22,7 +22,7 @@ from wgcc.kernel.build import (
     when,
 )
 from wgcc.kernel.rewrite.transform import Body
-from wgcc.kernel.tree import Assign, Binary, Call, Expr, Let, Name, Statement
+from wgcc.kernel.tree import Assign, Binary, Call, Expr, If, Let, Name, Statement
 from wgcc.schedule.kernel import VECTOR
 from wgcc.schedule.kernels.operands import INNER, Operand
 from wgcc.schedule.kernels.shared_tile import SharedTile
@@ -68,24 +68,53 @@ class TileLoad:
     sizes: Sizes
 
     def before(self) -> Body:
-        """Finds the rows or columns that a thread loads, which are the same in every tile."""
-        if not self.hoisted:
+        """Finds what is the same in every tile.
+
+        The rows or columns that a thread loads, and where it stores them, if drivers do not find
+        by themselves that these stay: where steps are written out.
+        """
+        lets = (*self._stays(), *(self._rows() if self.hoisted else ()))
+        if not lets:
             return ()
-        operand, lets = self.operand, list[Let]()
+        what = f"the {self.operand.side}s that a thread loads"
+        what = what if self.hoisted else f"where a thread stores {self.operand.side}s"
+        return (replace(lets[0], comment=f"What is the same in every tile: {what}."), *lets[1:])
+
+    def _stays(self) -> Iterator[Let]:
+        """The minima tell drivers how large these can be, so that sums with them do not wrap."""
+        lanes, upper = Name(self.shared.lanes), self.operand.name.upper()
+        if self.is_placed:
+            own, step = (expression(f"slot {sign} {self.side_by_side}u") for sign in "%/")
+            if self.stays_in_row:
+                part = expression("OWN / LANES", OWN=own, LANES=lanes)
+                yield let(self.place("part0").name, self.within(part, u32(self.shared.parts)))
+                own = expression("OWN % LANES", OWN=own, LANES=lanes)
+            yield let(self.place("lane0").name, self.within(own, lanes))
+            yield let(self.place("step0").name, self.within(step, u32(self.steps_apart)))
+        for unit in range(self.each if self.shared.is_grouped else 0):
+            number = self.number(unit)
+            own, inner = in_parens(self.own_at(unit, number)), self.inner_at(unit, number)
+            part = expression(f"OWN / LANES * {self.shared.groups}u", OWN=own, LANES=lanes)
+            group, lane = Binary("+", part, inner), expression("OWN % LANES", OWN=own, LANES=lanes)
+            yield let(self.place(f"group{unit}").name, self.within(group, Name(f"{upper}_GROUPS")))
+            yield let(self.place(f"lane{unit}").name, self.within(lane, lanes))
+
+    def _rows(self) -> Iterator[Let]:
+        operand = self.operand
         for unit in range(1 if self.stays_in_row else self.each):
             for component in range(self.rows_each):
                 part, own = self.part(unit, component), self.own(unit, component)
                 inside = self.within(own, self.own_end) if self.ends or self.is_partly else own
                 function = f"{operand.name}_{operand.side}"
-                lets.append(let(own.name, self.row_at(_number(unit), component)))
-                lets.append(let(f"{operand.side}{part}", Call(function, (Name("z"), inside))))
-        why = f"What is the same in every tile: the {operand.side}s that a thread loads."
-        return (replace(lets[0], comment=why), *lets[1:])
+                yield let(own.name, self.row_at(unit, _number(unit), component))
+                yield let(f"{operand.side}{part}", Call(function, (Name("z"), inside)))
 
     def loads(self) -> Body:
         """Loads the units of a thread; many of them in a loop, which stores them, too."""
         units = range(1 if self.has_loop else self.each)
-        loads = tuple(load for unit in units for load in self._load_unit(unit))
+        loads = tuple(
+            load for unit in units for load in self._under_one_condition(self._load_unit(unit))
+        )
         if not self.has_loop:
             return loads
         body = (*statements("let u = slot + i * THREADS;"), *loads, *self._store_unit(0))
@@ -94,18 +123,29 @@ class TileLoad:
     def stores(self) -> Body:
         """Writes what was loaded without a loop to the tile."""
         units = range(0 if self.has_loop else self.each)
-        return tuple(store for unit in units for store in self._store_unit(unit))
+        return tuple(
+            store for unit in units for store in self._under_one_condition(self._store_unit(unit))
+        )
+
+    def _under_one_condition(self, unit: Iterator[Statement]) -> Body:
+        """Has one condition for all that a unit loads or stores, where steps are written out."""
+        body = tuple(unit)
+        guarded = [statement for statement in body if isinstance(statement, If)]
+        if not self.shared.is_grouped or len({each.condition for each in guarded}) != 1:
+            return body
+        lets = tuple(statement for statement in body if not isinstance(statement, If))
+        return (*lets, If(guarded[0].condition, tuple(s for each in guarded for s in each.then)))
 
     def _load_unit(self, unit: int) -> Iterator[Statement]:
         k, start = self.k(unit), Name("k_tile")
-        along = self.inner_at(self.number(unit))
+        along = self.inner_at(unit, self.number(unit))
         yield let(k.name, add(fours(start) if self.is_along_inner else start, along))
         if self.hoisted:
             inside = self.within(k, self.k_end) if self.depth_ends or self.is_partly else k
             yield let(f"{k.name}_step", Call(f"{self.operand.name}_step", (inside,)))
         for component in range(self.rows_each):
             if not self.hoisted:
-                own = self.row_at(self.number(unit), component)
+                own = self.row_at(unit, self.number(unit), component)
                 yield let(self.own(unit, component).name, own)
             yield from self._load_row(unit, component)
 
@@ -128,7 +168,8 @@ class TileLoad:
         return (Let(name.name, None, zero, mutable=True), *when(inside, (Assign(name, call),)))
 
     def _store_unit(self, unit: int) -> Iterator[Statement]:
-        inner, own = self.inner_at(self.number(unit)), self.own_at(self.number(unit))
+        number = self.number(unit)
+        inner, own = self.inner_at(unit, number), self.own_at(unit, number)
         values = tuple(self._transpose(unit)) if self.is_along_inner else (self.value(unit, 0),)
         if self.width == VECTOR:
             lets, places = self._vector_places(unit, inner, own)
@@ -150,6 +191,12 @@ class TileLoad:
 
     def _vector_places(self, unit: int, inner: Expr, own: Expr) -> Places:
         """One vector, or four transposed ones, by where they are along both axes."""
+        if self.is_placed:
+            part = self.place("part0") if self.stays_in_row else u32(unit // self.passes)
+            return (), (self.shared.at_part(part, inner, self.place("lane0")),)
+        if self.shared.is_grouped:
+            group, lane = self.place(f"group{unit}"), self.place(f"lane{unit}")
+            return (), tuple(self.shared.at_group(group, rest, lane) for rest in range(VECTOR))
         at, k = Name(f"{self.operand.name}_at{unit}"), Name(f"{self.operand.name}_in{unit}")
         if not self.is_along_inner:
             return (let(at.name, own),), (self.shared.place(inner, at),)
@@ -196,12 +243,12 @@ class TileLoad:
     def within(self, at: Expr, end: Expr) -> Expr:
         return expression("min(AT, END - 1u)", AT=at, END=end)
 
-    def row_at(self, number: Expr, component: int) -> Expr:
-        first, own = Name(f"{self.operand.own}_tile"), self.own_at(number)
+    def row_at(self, unit: int, number: Expr, component: int) -> Expr:
+        first, own = Name(f"{self.operand.own}_tile"), self.own_at(unit, number)
         if self.rows_each > 1:
             return plus(expression("FIRST + OWN * 4u", FIRST=first, OWN=own), component)
         is_vector = self.operand.vector and not self.is_along_inner
-        return Binary("+", fours(first) if is_vector else first, own)
+        return add(fours(first) if is_vector else first, own)
 
     @property
     def width(self) -> int:
@@ -244,12 +291,44 @@ class TileLoad:
     @property
     def stays_in_row(self) -> bool:
         """Are all units of a thread in one row or column?"""
-        return self.operand.fast != INNER and self.tile.threads % self.across == 0
+        is_row = self.operand.fast != INNER and self.tile.threads % self.across == 0
+        return is_row and (self.hoisted or not self.is_placed)
 
     @property
     def has_loop(self) -> bool:
         """Drivers unroll it; hoisted parts of several rows or columns need names instead."""
-        return self.each > 2 and (self.stays_in_row or not self.hoisted)
+        has_loop = self.each > 2 and (self.stays_in_row or not self.hoisted)
+        return has_loop and not self.shared.is_unrolled
+
+    @property
+    def is_placed(self) -> bool:
+        """Is it known before the loop where a thread stores, but for constants?
+
+        Units are some steps apart, and in the next part of the tile after the last step; all of
+        one part if rows or columns are hoisted, which takes registers for each.
+        """
+        is_vector = self.width == VECTOR and not self.is_along_inner
+        is_whole = not self.is_partly and self.tile.tk % self.steps_apart == 0
+        return self.shared.is_unrolled and is_vector and is_whole
+
+    @property
+    def side_by_side(self) -> int:
+        """Units of one step that the threads load at once."""
+        is_row = self.hoisted and self.tile.threads % self.across == 0
+        return self.across if is_row else self.shared.count
+
+    @property
+    def steps_apart(self) -> int:
+        return max(1, self.tile.threads // self.side_by_side)
+
+    @property
+    def passes(self) -> int:
+        """The units of a thread for one part of the tile."""
+        return max(1, self.tile.tk // self.steps_apart)
+
+    def place(self, what: str) -> Name:
+        """The name of what is the same in every tile."""
+        return Name(f"{self.operand.name}_{what}")
 
     @property
     def ends(self) -> bool:
@@ -286,21 +365,26 @@ class TileLoad:
         """Are there more vectors along the inner axis than neighbours?"""
         return self.tile.tk // VECTOR > self.neighbours
 
-    def own_at(self, unit: Expr) -> Expr:
+    def own_at(self, unit: int, number: Expr) -> Expr:
         """The place of a unit along the operand's own axis."""
+        if self.is_placed and not self.stays_in_row:
+            return plus(self.place("lane0"), unit // self.passes, self.shared.lanes)
         if self.is_along_inner:
-            own = Binary("/", unit, u32(self.neighbours))
+            own = Binary("/", number, u32(self.neighbours))
             return Binary("%", own, self.own_units) if self.wraps else own
         if self.operand.fast == INNER:
-            return Binary("/", unit, Name("TK"))
-        return Binary("%", unit, self.own_units)
+            return Binary("/", number, Name("TK"))
+        return Binary("%", number, self.own_units)
 
-    def inner_at(self, unit: Expr) -> Expr:
+    def inner_at(self, unit: int, number: Expr) -> Expr:
+        if self.is_placed:
+            return plus(self.place("step0"), unit % self.passes * self.steps_apart)
         if not self.is_along_inner:
             is_fast = self.operand.fast == INNER
-            return Binary("%" if is_fast else "/", unit, Name("TK") if is_fast else self.own_units)
+            by = Name("TK") if is_fast else self.own_units
+            return Binary("%" if is_fast else "/", number, by)
         text = "UNIT % NEAR + UNIT / (NEAR * UNITS) * NEAR" if self.wraps else "UNIT % NEAR"
-        return expression(text, UNIT=unit, NEAR=self.neighbours, UNITS=self.own_units)
+        return expression(text, UNIT=number, NEAR=self.neighbours, UNITS=self.own_units)
 
 
 def _number(unit: int) -> Expr:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wgcc.kernel.build import all_of, expression, in_parens, let, statements, u32, when
+from wgcc.kernel.build import all_of, expression, in_parens, let, statements, when
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Binary, Call, Expr, If, Let, Name, Statement
 from wgcc.schedule.kernel import VECTOR
@@ -45,11 +45,12 @@ class ResultBlock:
     def products(self) -> Body:
         """The steps along the inner axis of a tile, or the one that a loop repeats."""
         if not self.is_unrolled:
-            return self._step(Name("k"), "")
-        return tuple(s for k in range(self.tile.tk) for s in self._step(u32(k), f"_{k}"))
+            return self._step(None)
+        return tuple(s for k in range(self.tile.tk) for s in self._step(k))
 
-    def _step(self, k: Expr, suffix: str) -> Body:
-        """Reads of both tiles, whose names end so, and their products."""
+    def _step(self, k: int | None) -> Body:
+        """Reads of both tiles and their products, for a `k` or for that of a loop."""
+        suffix = "" if k is None else f"_{k}"
         sides = (
             ("a", self.left, self.tile.tm, self.down),
             ("b", self.right, self.tile.tn, self.across),
@@ -73,12 +74,20 @@ class ResultBlock:
         """Adds the columns of a tile to what the threads that sum them up have."""
         if not self.has_tile_sums:
             return ()
-        element = self.right.element(Name("k"), Name("slot"))
+        if self.is_unrolled:
+            elements = [self.right.element_of_step(k, Name("slot")) for k in range(self.tile.tk)]
+            text = "if (group.y == 0u && slot < COLS_TILE) { ADDED(); }"
+            added = tuple(s for e in elements for s in self._add_to_sum(e))
+            return statements(text, ADDED=added)
         return statements(
             "if (group.y == 0u && slot < COLS_TILE) {\n"
-            "for (var k = 0u; k < TK; k++) { sum += ELEMENT; }\n}",
-            ELEMENT=Call("f32", (element,)) if self.right.half else element,
+            "for (var k = 0u; k < TK; k++) { ADDED(); }\n}",
+            ADDED=self._add_to_sum(self.right.element(Name("k"), Name("slot"))),
         )
+
+    def _add_to_sum(self, element: Expr) -> Body:
+        element = Call("f32", (element,)) if self.right.half else element
+        return statements("sum += ELEMENT;", ELEMENT=element)
 
     @property
     def has_tile_sums(self) -> bool:
@@ -218,12 +227,15 @@ def _place(lane: str, step: str, number: int, width: int) -> Expr:
     )
 
 
-def _reads(shared: SharedTile, k: Expr, count: int, lane: str) -> list[Expr]:
+def _reads(shared: SharedTile, k: int | None, count: int, lane: str) -> list[Expr]:
     """A thread's values of a tile at one `k`: as many vectors as they fill."""
     size, kind = min(count, VECTOR), "vec4<f32>" if shared.width == VECTOR else "f32"
     elements = []
     for number in range(count // shared.width):
-        read = shared.read(k, number, lane)
+        if k is None:
+            read = shared.read(Name("k"), number, lane)
+        else:
+            read = shared.read_step(k, number, lane)
         elements.append(Call(kind, (read,)) if shared.half else read)
     if shared.width == VECTOR or size == 1:
         return elements

@@ -29,11 +29,11 @@ from wgcc.backends.wasm.encoding.instructions import (
     TYPE_NAMES,
     V128,
     Instruction,
+    leb128,
     read_signed,
     read_unsigned,
-    unsigned,
 )
-from wgcc.backends.wasm.encoding.module import Function
+from wgcc.backends.wasm.encoding.module import WasmFunction
 
 _PREFIXES = (0xFC, 0xFD, 0xFE)
 
@@ -98,7 +98,7 @@ _SPLATS = {"f32x4.splat": "f32.const", "i32x4.splat": "i32.const"}
 _GET, _SET = b"\x20", b"\x21"
 
 
-def hoist_constants(function: Function) -> None:
+def hoist_constants(function: WasmFunction) -> None:
     code = bytes(function.code)
     made: dict[bytes, int] = {}
     pieces, kept = [], 0
@@ -106,9 +106,9 @@ def hoist_constants(function: Function) -> None:
         constant = code[start:end]
         if constant not in made:
             made[constant] = function.local("constant", V128)
-        pieces += [code[kept:start], _GET + unsigned(made[constant])]
+        pieces += [code[kept:start], _GET + leb128(made[constant])]
         kept = end
-    first = [constant + _SET + unsigned(local) for constant, local in made.items()]
+    first = [constant + _SET + leb128(local) for constant, local in made.items()]
     function.code = bytearray(b"".join([*first, *pieces, code[kept:]]))
 
 
@@ -128,7 +128,7 @@ def _constants_in_loops(code: bytes) -> Iterator[tuple[int, int]]:
             yield before, end
 
 
-def wat(function: Function, functions: Sequence[Function] = ()) -> str:
+def wat(function: WasmFunction, functions: Sequence[WasmFunction] = ()) -> str:
     """`functions` are those of the module: calls are written with their names."""
     names = _local_names(function)
     kinds = [TYPE_NAMES[kind] for kind in function.local_types]
@@ -142,7 +142,7 @@ def wat(function: Function, functions: Sequence[Function] = ()) -> str:
 
 
 def _instruction_lines(
-    function: Function, names: Sequence[str], functions: Sequence[Function]
+    function: WasmFunction, names: Sequence[str], functions: Sequence[WasmFunction]
 ) -> Iterator[str]:
     depth = 1
     for instruction, immediates in _decode(bytes(function.code), names, functions):
@@ -152,7 +152,7 @@ def _instruction_lines(
 
 
 def _decode(
-    code: bytes, names: Sequence[str], functions: Sequence[Function]
+    code: bytes, names: Sequence[str], functions: Sequence[WasmFunction]
 ) -> Iterator[tuple[Instruction, list[str]]]:
     at = 0
     while at < len(code):
@@ -169,7 +169,7 @@ def _decode(
         yield instruction, texts
 
 
-def _local_names(function: Function) -> list[str]:
+def _local_names(function: WasmFunction) -> list[str]:
     """Each name once: a second local of the same name gets its number behind it."""
     seen: set[str] = set()
     names = []

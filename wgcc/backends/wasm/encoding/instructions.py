@@ -15,7 +15,7 @@ I32, I64, F32, F64, V128 = 0x7F, 0x7E, 0x7D, 0x7C, 0x7B
 TYPE_NAMES = {I32: "i32", I64: "i64", F32: "f32", F64: "f64", V128: "v128"}
 
 
-def unsigned(number: int) -> bytes:
+def leb128(number: int) -> bytes:
     """LEB128 of a number that is not negative."""
     if number < 128:
         return _SMALL[number]
@@ -30,7 +30,7 @@ def unsigned(number: int) -> bytes:
 _SMALL = [bytes([number]) for number in range(128)]
 
 
-def signed(number: int) -> bytes:
+def signed_leb128(number: int) -> bytes:
     """LEB128 of a number with a sign."""
     if -64 <= number < 64:
         return _SMALL[number & 127]
@@ -53,20 +53,20 @@ def wrap_i32(number: int) -> int:
 
 def utf8(text: str) -> bytes:
     encoded = text.encode()
-    return unsigned(len(encoded)) + encoded
+    return leb128(len(encoded)) + encoded
 
 
 def vector(items: Sequence[bytes]) -> bytes:
-    return unsigned(len(items)) + b"".join(items)
+    return leb128(len(items)) + b"".join(items)
 
 
 def section(number: int, content: bytes) -> bytes:
-    return bytes([number]) + unsigned(len(content)) + content
+    return bytes([number]) + leb128(len(content)) + content
 
 
 def function_type(params: Iterable[int], results: Iterable[int]) -> bytes:
     takes, gives = bytes(params), bytes(results)
-    return b"\x60" + unsigned(len(takes)) + takes + unsigned(len(gives)) + gives
+    return b"\x60" + leb128(len(takes)) + takes + leb128(len(gives)) + gives
 
 
 def read_unsigned(code: bytes, at: int) -> tuple[int, int]:
@@ -226,7 +226,7 @@ def _simd() -> list[Instruction]:
 
 
 def _vector(code: int, name: str, immediates: int, align: int = 0) -> Instruction:
-    return Instruction(name, b"\xfd" + unsigned(code), immediates, align)
+    return Instruction(name, b"\xfd" + leb128(code), immediates, align)
 
 
 _ATOMIC = (

@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 from wgcc.backends.wasm.encoding.instructions import I32
-from wgcc.backends.wasm.encoding.module import Function
+from wgcc.backends.wasm.encoding.module import WasmFunction
 from wgcc.backends.wasm.kernels.loops import Loops
 from wgcc.backends.wasm.kernels.positions import Counter
 from wgcc.backends.wasm.kernels.scopes import (
     LANES,
     Env,
     Held,
+    LoopRange,
     Mutable,
-    Span,
     Storage,
     Unvectorisable,
     type_code,
@@ -48,10 +48,10 @@ from wgcc.kernel.tree import (
 UNNAMED = ("f32", "i32", "u32", "bool", "x")
 Emit = Callable[[], None]
 # What a body is made of.
-BodyParts = tuple[Function, Library, Mapping[str, FunctionDef], Env]
+BodyParts = tuple[WasmFunction, Library, Mapping[str, FunctionDef], Env]
 
 
-class Body(Loops):
+class KernelBody(Loops):
     def run(self, statements: Sequence[Statement], env: Env) -> Held | None:
         """Writes the statements, and returns the value of their `return`, if there is one."""
         for statement in statements:
@@ -100,7 +100,7 @@ class Body(Loops):
         def block(inner: Env) -> None:
             self.unswitch(bodies, inner)
 
-        span = Span(start, stop, by.offset)
+        span = LoopRange(start, stop, by.offset)
         if span.is_open or by.offset != 1 or span.trips % steps:
             steps = 1
 
@@ -114,7 +114,7 @@ class Body(Loops):
                     self.run(statement.body, own)
             self.pair = None
 
-        self.count(name, Span(start, stop, by.offset * steps), block, {})
+        self.count(name, LoopRange(start, stop, by.offset * steps), block, {})
 
     def _let(self, statement: Let, env: Env) -> None:
         if not statement.mutable:
@@ -245,7 +245,7 @@ class Body(Loops):
         if offset:
             self.f.i32(offset).emit("i32.add")
 
-    def call_shared(self, key: str, write: Callable[[], Function]) -> None:
+    def call_shared(self, key: str, write: Callable[[], WasmFunction]) -> None:
         """Calls a function that all kernels of the module share, with what has been pushed."""
         self.f.call(self._library.shared_function(key, write))
 
@@ -254,7 +254,7 @@ def _nothing() -> None:
     pass
 
 
-def share(body: Body, first: int, count: int, grain: int) -> Span:
+def share(body: KernelBody, first: int, count: int, grain: int) -> LoopRange:
     """This thread's part of `count` iterations, whole grains of them.
 
     Parameter `first` of the function is the thread's number, the next one how many there are.
@@ -270,8 +270,8 @@ def share(body: Body, first: int, count: int, grain: int) -> Span:
         if extra:
             f.get(start).get(chunk).emit("i32.add").set(stop)
         f.get(local).i32(count).get(local).i32(count).emit("i32.lt_u").emit("select").set(local)
-    return Span(_bound(body, start, count), _bound(body, stop, count), guess=count)
+    return LoopRange(_bound(body, start, count), _bound(body, stop, count), guess=count)
 
 
-def _bound(body: Body, local: int, count: int) -> Index:
+def _bound(body: KernelBody, local: int, count: int) -> Index:
     return variable(body.positions.name("bound", Counter(local, 0)), count + 1)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from operator import itemgetter
 
-from wgcc.backends.wasm.encoding.module import Function
+from wgcc.backends.wasm.encoding.module import WasmFunction
 from wgcc.backends.wasm.kernels.positions import Counter, Positions
 from wgcc.backends.wasm.kernels.scopes import (
     LANES,
@@ -25,7 +25,7 @@ from wgcc.backends.wasm.kernels.scopes import (
     Thing,
     type_code,
 )
-from wgcc.backends.wasm.wgsl.evaluate import Constant, Local
+from wgcc.backends.wasm.wgsl.evaluate import KnownOperand, Local
 from wgcc.backends.wasm.wgsl.lanes import Code
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.ir.index import Index, constant, variable
@@ -59,7 +59,7 @@ class Expressions(ABC):
 
     def __init__(
         self,
-        function: Function,
+        function: WasmFunction,
         library: Library,
         functions: Mapping[str, FunctionDef],
         outermost: Env,
@@ -203,16 +203,16 @@ class Expressions(ABC):
                 return own + sum(map(self._cost, args))
         return 0
 
-    def _operand(self, thing: Thing, lanes: int) -> Local | Constant:
+    def _operand(self, thing: Thing, lanes: int) -> Local | KnownOperand:
         assert not isinstance(thing, Storage)
         if isinstance(thing, Mutable):
             return Local(thing.local, thing.kind, thing.lanes)
         if thing.number is not None:
-            return Constant(thing.number, thing.kind)
+            return KnownOperand(thing.number, thing.kind)
         if thing.index is None:
             return Local(thing.local, thing.kind, thing.lanes)
         if thing.index.is_constant:
-            return Constant(thing.index.offset & (MOST - 1), "u32")
+            return KnownOperand(thing.index.offset & (MOST - 1), "u32")
         if thing.lanes > 1:
             index = self.resolve_choices(thing.index)
             self.note(index)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from wgcc.backends.wasm.encoding.instructions import I32, V128
-from wgcc.backends.wasm.encoding.module import Function
+from wgcc.backends.wasm.encoding.module import WasmFunction
 from wgcc.backends.wasm.kernels.scopes import LANES, WORD, Scopes
 from wgcc.ir.index import Atom, Index, Quotient, Variable
 
@@ -35,7 +35,7 @@ class Counter:
 
 
 class Positions:
-    def __init__(self, function: Function, scopes: Scopes) -> None:
+    def __init__(self, function: WasmFunction, scopes: Scopes) -> None:
         self.counters: dict[str, Counter] = {}
         self._f = function
         self._scopes = scopes

@@ -13,7 +13,7 @@ from typing import Any
 from wgcc.backends.wasm.encoding.instructions import F32, I32, V128, wrap_i32
 
 
-class Value:
+class WasmValue:
     """`op` is an instruction, or "const", "local", "call", "each lane", "retype" (no instruction).
 
     `data` is a constant's 32 bits, a local's index, or what else the instruction needs.
@@ -22,7 +22,7 @@ class Value:
     __slots__ = ("args", "data", "kind", "lanes", "op")
 
     def __init__(
-        self, op: str, kind: str, lanes: int, args: tuple[Value, ...] = (), data: Any = None
+        self, op: str, kind: str, lanes: int, args: tuple[WasmValue, ...] = (), data: Any = None
     ) -> None:
         self.op = op
         self.kind = kind
@@ -58,25 +58,25 @@ class Values:
     """Makes each node once."""
 
     def __init__(self) -> None:
-        self._known: dict[Any, Value] = {}
+        self._known: dict[Any, WasmValue] = {}
 
     def node(
-        self, op: str, kind: str, lanes: int, args: tuple[Value, ...] = (), data: Any = None
-    ) -> Value:
+        self, op: str, kind: str, lanes: int, args: tuple[WasmValue, ...] = (), data: Any = None
+    ) -> WasmValue:
         key = (op, kind, args, data)
         node = self._known.get(key)
         if node is None:
-            node = self._known[key] = Value(op, kind, lanes, args, data)
+            node = self._known[key] = WasmValue(op, kind, lanes, args, data)
         return node
 
-    def constant(self, number: float | int | bool, kind: str) -> Value:
+    def constant(self, number: float | int | bool, kind: str) -> WasmValue:
         bits = f32_bits(number) if kind == "f32" else int(number) & 0xFFFFFFFF
         return self.node("const", kind, 1, (), bits)
 
-    def local(self, index: int, kind: str, lanes: int) -> Value:
+    def local(self, index: int, kind: str, lanes: int) -> WasmValue:
         return self.node("local", kind, lanes, (), (index, lanes))
 
-    def widen(self, value: Value) -> Value:
+    def widen(self, value: WasmValue) -> WasmValue:
         """The same in all lanes of a vector."""
         if value.lanes > 1:
             return value
@@ -90,7 +90,7 @@ class Values:
             return self.node("i32x4.splat", "bool", 4, (value,))
         return self.node("i32x4.splat", value.kind, 4, (value,))
 
-    def retype(self, value: Value, kind: str) -> Value:
+    def retype(self, value: WasmValue, kind: str) -> WasmValue:
         """The same bits as another type of the same register."""
         if value.kind == kind:
             return value
