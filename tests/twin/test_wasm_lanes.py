@@ -10,9 +10,9 @@ import wasmtime
 
 from op_samples import build, every_sample, input_arrays, pattern_of
 from wasm_runs import DTYPES, Array, run, same_bits
-from wgcc.backends.wasm.encoding.decode import wat
 from wgcc.backends.wasm.encoding.instructions import F32, I32, V128
 from wgcc.backends.wasm.encoding.module import WasmFunction, WasmModule
+from wgcc.backends.wasm.encoding.wat import wat
 from wgcc.backends.wasm.wgsl.evaluate import KnownOperand, Local, UnsupportedError
 from wgcc.backends.wasm.wgsl.lanes import Code, Type
 from wgcc.backends.wasm.wgsl.library import Library

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import wasmtime
 
-from wgcc.backends.wasm.encoding.decode import hoist_constants, wat
 from wgcc.backends.wasm.encoding.instructions import (
     BLOCK,
     CONST_F32,
@@ -39,7 +38,15 @@ from wgcc.backends.wasm.encoding.instructions import (
     read_unsigned,
     signed_leb128,
 )
-from wgcc.backends.wasm.encoding.module import NOT_SHARED, PAGE, SHARED, WasmFunction, WasmModule
+from wgcc.backends.wasm.encoding.module import (
+    NOT_SHARED,
+    PAGE,
+    SHARED,
+    WasmFunction,
+    WasmModule,
+    hoist_constants,
+)
+from wgcc.backends.wasm.encoding.wat import wat
 
 NUMBERS = [0, 1, 63, 64, 127, 128, 300, 2**31 - 1, 2**32 - 1, 2**35]
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from wgcc.backends.wasm.encoding.decode import wat
 from wgcc.backends.wasm.encoding.instructions import I32
 from wgcc.backends.wasm.encoding.module import PAGE, WasmFunction, WasmModule
+from wgcc.backends.wasm.encoding.wat import wat
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.backends.wasm.write_kernel import scratch_words, write_kernel
 from wgcc.ir.places import ceil_div

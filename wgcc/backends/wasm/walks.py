@@ -36,8 +36,9 @@ LONG_BYTE_ROW = 2048
 BYTE_STEPS = 4
 # With fewer rows than this, columns are shared out.
 MIN_ROWS = 8
-# Loops with more statements are not run for several vectors at a time: registers are few.
-MAX_TOGETHER = 10
+# Loops with more statements are not run for several vectors at a time: registers are few. Where
+# bytes are unpacked, many statements are known before the loop, or never used.
+MAX_TOGETHER, MAX_UNPACKING = 10, 20
 # Rows of threads that one loop runs: as many sums as registers hold.
 MOST_ROWS_TOGETHER = 9
 
@@ -107,9 +108,9 @@ def block_of(program: ThreadProgram) -> int | None:
     One vector of each row would be a small part of what a cache loads.
     """
     loops = [statement for statement in program.body if isinstance(statement, Loop)]
-    if program.count < GRAIN or len(loops) != 1 or len(loops[0].body) > MAX_TOGETHER:
+    if program.count < GRAIN or len(loops) != 1 or not _has_one_loop(program):
         return None
-    if not _has_one_loop(program):
+    if len(loops[0].body) > (MAX_UNPACKING if _loads_bytes(loops[0]) else MAX_TOGETHER):
         return None
     if sum(isinstance(statement, Assign) for statement in loops[0].body) > MOST_WIDE_SUMS:
         return GRAIN

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from math import inf
 
-from wgcc.backends.wasm.encoding.decode import hoist_constants
 from wgcc.backends.wasm.encoding.instructions import I32
-from wgcc.backends.wasm.encoding.module import WasmFunction
+from wgcc.backends.wasm.encoding.module import WasmFunction, hoist_constants
 from wgcc.backends.wasm.kernels.body import BodyParts, KernelBody, share
 from wgcc.backends.wasm.kernels.loops import WithEnv, rows_of
 from wgcc.backends.wasm.kernels.scopes import (

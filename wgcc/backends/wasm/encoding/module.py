@@ -10,8 +10,8 @@ functions and exports around one memory that the host provides.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise
 
 from wgcc.backends.wasm.encoding.instructions import (
     BLOCK,
@@ -30,7 +30,9 @@ from wgcc.backends.wasm.encoding.instructions import (
     MEMORY_LANE,
     PLAIN_CODES,
     SHUFFLE,
+    V128,
     Instruction,
+    decode,
     f32_bytes,
     function_type,
     leb128,
@@ -201,6 +203,43 @@ PAGE = 65536
 NOT_SHARED, SHARED = 1, 3
 _TYPE, _IMPORT, _FUNCTION, _EXPORT, _CODE, _CUSTOM = 1, 2, 3, 7, 10, 0
 _FUNCTION_EXPORT = 0
+
+
+_SPLATTED = {"f32x4.splat": "f32.const", "i32x4.splat": "i32.const"}
+_GET, _SET = b"\x20", b"\x21"
+
+
+def hoist_constants(function: WasmFunction) -> None:
+    """V8's newer compiler takes nothing out of loops: a vector of constants would be three
+    instructions in every iteration. Others do it themselves.
+    """
+    code = bytes(function.code)
+    made: dict[bytes, int] = {}
+    pieces, kept = [], 0
+    for start, end in _constants_in_loops(code):
+        constant = code[start:end]
+        if constant not in made:
+            made[constant] = function.local("constant", V128)
+        pieces += [code[kept:start], _GET + leb128(made[constant])]
+        kept = end
+    first = [constant + _SET + leb128(local) for constant, local in made.items()]
+    function.code = bytearray(b"".join([*first, *pieces, code[kept:]]))
+
+
+def _constants_in_loops(code: bytes) -> Iterator[tuple[int, int]]:
+    """The start and end of each constant: a vector, or a number that is put into all lanes."""
+    blocks: list[str] = []
+    for (before, _, number), (start, end, name) in pairwise([(0, 0, ""), *decode(code)]):
+        if name in ("block", "loop", "if"):
+            blocks.append(name)
+        elif name == "end":
+            blocks.pop()
+        elif "loop" not in blocks:
+            continue
+        elif name == "v128.const":
+            yield start, end
+        elif _SPLATTED.get(name) == number:
+            yield before, end
 
 
 class WasmModule:

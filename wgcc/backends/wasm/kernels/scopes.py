@@ -14,8 +14,9 @@ from math import inf
 
 from wgcc.backends.wasm.encoding.instructions import F32, I32, V128
 from wgcc.backends.wasm.encoding.module import WasmFunction
-from wgcc.ir.index import Index, constant
+from wgcc.ir.index import LARGEST, Index, constant
 from wgcc.ir.places import ceil_div
+from wgcc.kernel.tree import Binary, Call, Element, Expr, Literal, Name
 
 LANES = 4
 WORD = 4
@@ -81,7 +82,7 @@ class Unvectorisable(Exception):
 class Held:
     """A value: a position that is known as such, a constant, or what a local holds.
 
-    `depth`: the innermost scope that it depends on.
+    `depth`: the innermost scope that it depends on. `most`: no u32 there is greater.
     """
 
     kind: str
@@ -90,6 +91,7 @@ class Held:
     index: Index | None = None
     number: float | int | bool | None = None
     depth: int = 0
+    most: int = LARGEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,32 @@ class Storage:
 
 Thing = Held | Mutable | Storage
 Env = dict[str, Thing]
+
+
+def word_of(expr: Expr) -> tuple[str, Expr, str] | None:
+    """The binding and the index of a word that is loaded, and as what."""
+    match expr:
+        case Element(Name(name), index):
+            return name, index, "u32"
+        case Call("bitcast<i32>", (Element(Name(name), index),)):
+            return name, index, "i32"
+    return None
+
+
+def most_of(expr: Expr, env: Env) -> int:
+    """A bound of an expression of type u32."""
+    match expr:
+        case Literal(value):
+            return int(value)
+        case Name(name) if isinstance(held := env[name], Held):
+            return held.most
+        case Binary("&", left, right):
+            return min(most_of(left, env), most_of(right, env))
+        case Binary("/", left, Literal(by)) | Call("wg_div_u32", (left, Literal(by))) if by:
+            return most_of(left, env) // int(by)
+        case Binary("%", left, Literal(by)) | Call("wg_mod_u32", (left, Literal(by))) if by:
+            return min(most_of(left, env), int(by) - 1)
+    return LARGEST
 
 
 def type_code(kind: str, lanes: int) -> int:

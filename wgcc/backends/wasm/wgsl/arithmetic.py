@@ -1,55 +1,130 @@
-"""WGSL's operators, conversions and built-in functions on values of one or four lanes.
+"""Nodes for what instructions compute, between the tree of WGSL and instructions.
 
-Both widths give the same bits, but for those of a NaN. Where WGSL leaves a choice it is the
-reference's: NaN survives `min`, `max` and `sign`. Dividing by 0 gives x (and the remainder 0), as
-WGSL has it; conversions to integers saturate.
+A value is a scalar (`lanes` 1, the same for all lanes of a vector) or a vector of four. Equal nodes
+are one node; arithmetic on constants is done at once. Bools are 0 or 1 as scalars and all bits 0 or
+1 in lanes. Both widths give the same bits, but for those of a NaN. Where WGSL leaves a choice it is
+the reference's: NaN survives `min`, `max` and `sign`. Dividing by 0 gives x (and the remainder 0),
+as WGSL has it; conversions to integers saturate.
 """
 
 from __future__ import annotations
 
 import operator
+import struct
 from collections.abc import Callable
 from math import floor, isfinite
 from typing import Any
 
-from wgcc.backends.wasm.wgsl.values import Values, WasmValue
+from wgcc.backends.wasm.encoding.instructions import F32, I32, V128, wrap_i32
 
 INTEGERS = ("i32", "u32")
 _COMPARED = {"==": "eq", "!=": "ne", "<": "lt", ">": "gt", "<=": "le", ">=": "ge"}
 _ARITHMETIC = {"+": "add", "-": "sub", "*": "mul"}
 _BITWISE = {"&": "and", "|": "or", "^": "xor", "&&": "and", "||": "or"}
+_NAMES = {"+": "add", "-": "sub", "*": "mul", **_COMPARED, "&": "and_", "|": "or_", "^": "xor"}
 _FOLD: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    ">": operator.gt,
-    "<=": operator.le,
-    ">=": operator.ge,
-    "&": operator.and_,
-    "|": operator.or_,
-    "^": operator.xor,
+    **{op: getattr(operator, name) for op, name in _NAMES.items()},
     "&&": operator.and_,
     "||": operator.or_,
     "<<": lambda a, b: a << (b & 31),
     ">>": lambda a, b: a >> (b & 31),
 }
 # Built-in functions of one f32 that are an instruction each.
-_ROUNDING = {
-    "floor": "floor",
-    "ceil": "ceil",
-    "trunc": "trunc",
-    "round": "nearest",
-    "sqrt": "sqrt",
-}
+_ROUNDING = {name: name for name in ("floor", "ceil", "trunc", "sqrt")} | {"round": "nearest"}
 # What selects one of the two operands of a comparison: pmax(a, b) is a < b ? b : a.
 _EXTREMES = {
     "f32x4.lt": ("f32x4.pmax", "f32x4.pmin"),
     "f32x4.gt": ("f32x4.pmin", "f32x4.pmax"),
 }
 _LEAST = 0x80000000
+
+
+class WasmValue:
+    """`op` is an instruction, or "const", "local", "call", "each lane", "retype" (no instruction).
+
+    `data` is a constant's 32 bits, a local's index, or what else the instruction needs.
+    """
+
+    __slots__ = ("args", "data", "kind", "lanes", "op")
+
+    def __init__(
+        self, op: str, kind: str, lanes: int, args: tuple[WasmValue, ...] = (), data: Any = None
+    ) -> None:
+        self.op = op
+        self.kind = kind
+        self.lanes = lanes
+        self.args = args
+        self.data = data
+
+    def type_code(self) -> int:
+        if self.lanes > 1:
+            return V128
+        return F32 if self.kind == "f32" else I32
+
+    @property
+    def number(self) -> float | int:
+        """The number that a constant holds."""
+        if self.kind == "f32":
+            return float(struct.unpack("<f", struct.pack("<I", self.data))[0])
+        return wrap_i32(self.data) if self.kind in ("i32", "int") else int(self.data)
+
+    def __repr__(self) -> str:
+        return f"{self.op}:{self.kind}x{self.lanes}{self.args or ''}{self.data or ''}"
+
+
+def f32_bits(number: float) -> int:
+    """The bits of the nearest f32; beyond the greatest one, that is infinity."""
+    try:
+        return int(struct.unpack("<I", struct.pack("<f", number))[0])
+    except OverflowError:
+        return 0x7F800000 if number > 0 else 0xFF800000
+
+
+class Values:
+    """Makes each node once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, WasmValue] = {}
+
+    def node(
+        self, op: str, kind: str, lanes: int, args: tuple[WasmValue, ...] = (), data: Any = None
+    ) -> WasmValue:
+        key = (op, kind, args, data)
+        node = self._known.get(key)
+        if node is None:
+            node = self._known[key] = WasmValue(op, kind, lanes, args, data)
+        return node
+
+    def constant(self, number: float | int | bool, kind: str) -> WasmValue:
+        bits = f32_bits(number) if kind == "f32" else int(number) & 0xFFFFFFFF
+        return self.node("const", kind, 1, (), bits)
+
+    def local(self, index: int, kind: str, lanes: int) -> WasmValue:
+        return self.node("local", kind, lanes, (), (index, lanes))
+
+    def widen(self, value: WasmValue) -> WasmValue:
+        """The same in all lanes of a vector."""
+        if value.lanes > 1:
+            return value
+        if value.kind == "f32":
+            return self.node("f32x4.splat", "f32", 4, (value,))
+        if value.kind == "bool":
+            if value.op == "const":
+                value = self.constant(-value.number, "i32")
+            else:
+                value = self.node("i32.sub", "i32", 1, (self.constant(0, "i32"), value))
+            return self.node("i32x4.splat", "bool", 4, (value,))
+        return self.node("i32x4.splat", value.kind, 4, (value,))
+
+    def retype(self, value: WasmValue, kind: str) -> WasmValue:
+        """The same bits as another type of the same register."""
+        if value.kind == kind:
+            return value
+        if value.op == "const":
+            return self.node("const", kind, 1, (), value.data)
+        while value.op == "retype":
+            value = value.args[0]
+        return value if value.kind == kind else self.node("retype", kind, value.lanes, (value,))
 
 
 class Arithmetic(Values):
@@ -249,15 +324,15 @@ class Arithmetic(Values):
     def built_in(self, name: str, args: list[WasmValue]) -> WasmValue | None:
         """None if there is no such function here."""
         if name in ("min", "max"):
-            a, b = self.of_one_kind(*args)
-            return self._extreme(name, a, b)
+            return self.extreme(name, *args)
         if name == "clamp":
             x, low, high = args
-            return self.built_in("min", [_some(self.built_in("max", [x, low])), high])
+            return self.extreme("min", self.extreme("max", x, low), high)
         rule = _RULES.get(name)
         return rule(self, *args) if rule else None
 
-    def _extreme(self, name: str, a: WasmValue, b: WasmValue) -> WasmValue:
+    def extreme(self, name: str, a: WasmValue, b: WasmValue) -> WasmValue:
+        a, b = self.of_one_kind(a, b)
         if a.kind == "f32":
             return self._same(f"f32.{name}", f"f32x4.{name}", "f32", a, b)
         if a.lanes == b.lanes == 1:
@@ -287,9 +362,6 @@ class Arithmetic(Values):
         y = self.select(y, one, self.binary(">", x, zero))
         return self.select(y, self.constant(-1, x.kind), self.binary("<", x, zero))
 
-    def inverse_sqrt(self, x: WasmValue) -> WasmValue:
-        return self._divide(self.constant(1.0, "f32"), self.rounding("sqrt", x))
-
     def fract(self, x: WasmValue) -> WasmValue:
         return self.binary("-", x, self.rounding("floor", x))
 
@@ -308,11 +380,6 @@ def _power_of_two(number: int) -> bool:
     return number > 0 and number & (number - 1) == 0
 
 
-def _some(value: WasmValue | None) -> WasmValue:
-    assert value is not None
-    return value
-
-
 def _rounding(name: str) -> Callable[..., WasmValue]:
     return lambda arithmetic, x: arithmetic.rounding(name, x)
 
@@ -321,7 +388,7 @@ _RULES: dict[str, Callable[..., WasmValue]] = {
     **{name: _rounding(name) for name in _ROUNDING},
     "abs": Arithmetic.abs,
     "sign": Arithmetic.sign,
-    "inverseSqrt": Arithmetic.inverse_sqrt,
+    "inverseSqrt": lambda a, x: a.binary("/", a.constant(1.0, "f32"), a.rounding("sqrt", x)),
     "fract": Arithmetic.fract,
     "extractBits": Arithmetic.extract_bits,
     "fma": Arithmetic.multiply_add,

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
 
-from wgcc.backends.wasm.wgsl.arithmetic import Arithmetic
-from wgcc.backends.wasm.wgsl.values import WasmValue
+from wgcc.backends.wasm.wgsl.arithmetic import Arithmetic, WasmValue
 from wgcc.kernel.tree import (
     Assign,
     Binary,

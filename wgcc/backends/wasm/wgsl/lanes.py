@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 from wgcc.backends.wasm.encoding.instructions import F32, I32, PLAIN_CODES, V128, leb128
 from wgcc.backends.wasm.encoding.module import WasmFunction
+from wgcc.backends.wasm.wgsl.arithmetic import WasmValue
 from wgcc.backends.wasm.wgsl.evaluate import (
     Environment,
     Evaluator,
@@ -25,7 +26,6 @@ from wgcc.backends.wasm.wgsl.evaluate import (
     UnsupportedError,
     scalar,
 )
-from wgcc.backends.wasm.wgsl.values import WasmValue
 from wgcc.kernel.tree import Expr, Statement
 
 

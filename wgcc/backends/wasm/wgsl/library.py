@@ -13,6 +13,7 @@ from pathlib import Path
 
 from wgcc.backends.wasm.encoding.instructions import F32, I32, V128
 from wgcc.backends.wasm.encoding.module import WasmFunction, WasmModule
+from wgcc.backends.wasm.wgsl.arithmetic import WasmValue
 from wgcc.backends.wasm.wgsl.evaluate import (
     CompiledFunction,
     Environment,
@@ -27,7 +28,6 @@ from wgcc.backends.wasm.wgsl.evaluate import (
     scalar,
 )
 from wgcc.backends.wasm.wgsl.lanes import Recorder, Stack
-from wgcc.backends.wasm.wgsl.values import WasmValue
 from wgcc.kernel.parse import parse_functions
 from wgcc.kernel.tree import (
     Binary,
