@@ -17,6 +17,7 @@ from wgcc.elaborate import Trees, elaborate, trace_again
 from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.files import check_file_name, read_text
 from wgcc.ir.graph import Graph, Rows
+from wgcc.ir.loops import bodies
 from wgcc.ir.places import optimizer_state
 from wgcc.ir.program import Program, Wanted
 from wgcc.lazy_numpy import Array
@@ -174,7 +175,11 @@ def read_program(
 def _with_captures(
     program: Program, capture: Sequence[Wanted] | None, strict: bool = True
 ) -> Program:
-    return program if capture is None else add_captures(program, capture, strict)
+    graphs = program.entries.values()
+    levels = (level for graph in graphs for level in (graph, *bodies(graph)))
+    if capture is None or not (capture or any(level.entry.captured for level in levels)):
+        return program
+    return add_captures(program, capture, strict)
 
 
 def trace_for_rows(

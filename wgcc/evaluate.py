@@ -11,8 +11,8 @@ from typing import Literal
 
 from wgcc.ir.dtypes import DTYPE_TABLE, F16
 from wgcc.ir.graph import FLOATS, Constant, Graph, Node, RangeCheck, TensorType, Value
-from wgcc.ir.loops import Loop, loop_of
-from wgcc.ir.program import Program, Tensor
+from wgcc.ir.loops import LoopNode, loop_of
+from wgcc.ir.program import ModelTensor, Program
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops import OPS
 from wgcc.ops.registry import NUMPY_CALL, Marker
@@ -124,7 +124,7 @@ def _run(node: Node, known: Mapping[str, Array], dtype: Precision) -> dict[str, 
     }
 
 
-def _run_loop(loop: Loop, arrays: Sequence[Array], dtype: Precision) -> Sequence[Array]:
+def _run_loop(loop: LoopNode, arrays: Sequence[Array], dtype: Precision) -> Sequence[Array]:
     """The carries after the last round, and what each round gave, stacked."""
     carries = arrays[: len(loop.carries)]
     xs = arrays[len(carries) : len(carries) + len(loop.sliced)]
@@ -153,7 +153,7 @@ def _pick(wanted: Mapping[str, Value], known: Mapping[str, Array]) -> dict[str, 
 
 
 def _initial_arrays(
-    tensors: Iterable[Tensor], given: Mapping[str, Array], dtype: Precision
+    tensors: Iterable[ModelTensor], given: Mapping[str, Array], dtype: Precision
 ) -> dict[str, Array]:
     """The given arrays; initial values that are numbers or copies need not be given."""
     return {
@@ -162,7 +162,7 @@ def _initial_arrays(
     }
 
 
-def _initial_value(tensor: Tensor, given: Mapping[str, Array]) -> Array:
+def _initial_value(tensor: ModelTensor, given: Mapping[str, Array]) -> Array:
     if tensor.name in given:
         return np.asarray(given[tensor.name])
     if tensor.init.kind == "copy":

@@ -2,8 +2,9 @@
 // index.d.ts. Methods need no `this`, so that they can be passed as functions.
 
 import { startable } from './fit.js';
-import { loadCalls, loadData, loadFiles, loadFit, loadInspect } from './parts.js';
+import { loadAdapters, loadCalls, loadData, loadFiles, loadFit, loadInspect } from './parts.js';
 
+/** @import { Bundle } from './loader.js' */
 /** @import { Session } from './session.js' */
 
 /** Methods that are functions of files/files.js, run one at a time. */
@@ -19,6 +20,9 @@ const FILE_METHODS = /** @type {const} */ ([
 
 /** Methods that are functions of calls/calls.js. */
 const CALL_METHODS = /** @type {const} */ (['captured', 'gradients', 'apply', 'undo', 'tokens']);
+
+/** Methods that are functions of adapters/adapters.js. */
+const ADAPTER_METHODS = ['loadAdapter', 'saveAdapter', 'mergeAdapter'];
 
 /** What callers may change. */
 const SETTINGS = /** @type {const} */ (['checkFinite', 'preparation']);
@@ -72,12 +76,20 @@ export function createModel(session) {
   for (const entryName of Object.keys(session.plan.entries))
     if (entryName !== 'then')
       model[entryName] ??= (/** @type {any[]} */ ...given) => model.call(entryName, ...given);
-  return Object.assign(model, callMethods(session), { chat: chatOf(session, model) });
+  return Object.assign(model, callMethods(session), languageMethods(session.bundle, model));
 }
 
-/** @param {Session} session @param {any} model */
-function chatOf({ bundle }, model) {
-  return async (/** @type {any} */ options) => (await loadCalls()).openChat(bundle, model, options);
+/** Methods of language models, which use the others. @param {Bundle} bundle @param {any} model */
+export function languageMethods(bundle, model) {
+  const methodOf =
+    (/** @type {string} */ name) =>
+    async (/** @type {any[]} */ ...given) =>
+      /** @type {any} */ (await loadAdapters())[name](model, ...given);
+  return {
+    chat: async (/** @type {any} */ options) =>
+      (await loadCalls()).openChat(bundle, model, options),
+    ...Object.fromEntries(ADAPTER_METHODS.map(name => [name, methodOf(name)])),
+  };
 }
 
 /** @param {Session} session @param {any[]} given prompt and options */

@@ -16,6 +16,8 @@ export const loadInspect = () => part(import('../inspect/inspect.js'));
 export const loadCalls = () => part(import('../calls/calls.js'));
 /** Reads people's files, and scales as they need it. */
 export const loadData = () => part(import('../data/data.js'));
+/** Adapters of language models; only bundles with tokens have it. */
+export const loadAdapters = () => part(import('../adapters/adapters.js'));
 /** The model in a worker. */
 export const loadWorker = () => part(import('../worker/worker.js'));
 /** The WebAssembly twin. */

@@ -30,6 +30,9 @@ import { leaveWords } from './spare_words.js';
 /** Values are copied from and to the device in pieces of at most this size. */
 const PIECE_BYTES = 2 ** 24;
 
+/** Where the next tensor may begin. @param {Tensor} tensor */
+const endOf = tensor => tensor.offset + wordCount(tensor) * WORD_BYTES;
+
 /** @returns {Progress} */
 export const noProgress = () => ({ steps: {}, position: 0, seed: 0 });
 
@@ -232,10 +235,12 @@ export class Session {
    *   tensor, and which word of it is the first; pieces of one tensor come in order
    */
   async readPieces(tensors, take) {
-    for (const [buffer, { size }] of this.machine.buffers.entries()) {
+    for (const buffer of this.machine.buffers.keys()) {
       const inside = Object.entries(tensors).filter(([, tensor]) => tensor.buffer === buffer);
-      for (let start = 0; inside.length && start < size; start += PIECE_BYTES) {
-        const words = await this.machine.read(buffer, start, Math.min(PIECE_BYTES, size - start));
+      const begin = Math.min(...inside.map(([, { offset }]) => offset));
+      const end = Math.max(...inside.map(([, tensor]) => endOf(tensor)));
+      for (let start = begin; start < end; start += PIECE_BYTES) {
+        const words = await this.machine.read(buffer, start, Math.min(PIECE_BYTES, end - start));
         for (const [name, tensor] of inside) {
           const first = (tensor.offset - start) / WORD_BYTES;
           const piece = words.subarray(Math.max(first, 0), Math.max(first + wordCount(tensor), 0));

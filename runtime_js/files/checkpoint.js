@@ -17,14 +17,26 @@ import { joined, TensorWriter } from './tensor_writer.js';
 /** @import { Tensor, Tensors } from '../core/plan.js' */
 /** @import { Session } from '../core/session.js' */
 
-/** All parameters by name, as copies. @param {Session} session */
-export function params(session) {
-  return read(session, tensor => tensor.role === 'param');
+/** Parameters by name, as copies. @param {Session} session @param {string[]} [names] default: all */
+export function params(session, names) {
+  return read(session, isOf('param', names));
 }
 
-/** All state by name, optimizer moments included, as copies. @param {Session} session */
-export function state(session) {
-  return read(session, tensor => tensor.role === 'state');
+/**
+ * State by name, optimizer moments included, as copies.
+ * @param {Session} session @param {string[]} [names] default: all
+ */
+export function state(session, names) {
+  return read(session, isOf('state', names));
+}
+
+/**
+ * @param {string} role @param {string[] | undefined} names
+ * @returns {(tensor: Tensor, name: string) => boolean}
+ */
+function isOf(role, names) {
+  const wanted = names && new Set(names);
+  return (tensor, name) => tensor.role === role && (!wanted || wanted.has(name));
 }
 
 /**

@@ -136,7 +136,9 @@ export class Chat {
 
   /** Sets the cache back to what it has in common with these ids; at least one is read. @param {number[]} ids */
   async #setBack(ids) {
-    const known = this.#read;
+    const [used] = (await this.#model.state([this.#counter]))[this.#counter];
+    // Values may have been replaced, by an adapter for example, and what was read be forgotten.
+    const known = this.#read.slice(0, used);
     let same = 0;
     while (same < ids.length - 1 && same < known.length && known[same] === ids[same]) same++;
     same -= readAgain(ids.length - 1 - same, same, this.#chunk);

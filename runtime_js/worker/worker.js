@@ -3,6 +3,7 @@
 import { withoutUnusual } from '../core/batches.js';
 import { fail, WgccError } from '../core/errors.js';
 import { startable } from '../core/fit.js';
+import { languageMethods } from '../core/model.js';
 import { loadCalls, loadData, loadFit } from '../core/parts.js';
 import { RemoteTraining } from './remote_training.js';
 import { Wire } from './wire.js';
@@ -178,8 +179,6 @@ class RemoteModel {
       fit: (/** @type {any} */ data, /** @type {any} */ options) => this.#fit(data, options),
       generate: (/** @type {any} */ prompt, /** @type {any} */ options) =>
         this.iterate('generate', prompt, options),
-      chat: async (/** @type {any} */ options) =>
-        (await loadCalls()).openChat(this.bundle, model, options),
       readData: async (/** @type {any} */ source, /** @type {any} */ options) =>
         (await loadData()).readData(source, plan, options, model.tokens, this.known),
       tokens: this.tokens,
@@ -191,6 +190,7 @@ class RemoteModel {
     for (const name of SETTINGS) Object.defineProperty(model, name, this.#setting(name));
     for (const name of METHODS)
       model[name] = (/** @type {any[]} */ ...given) => this.call(name, ...given);
+    Object.assign(model, languageMethods(this.bundle, model));
     if (Symbol.asyncDispose) model[Symbol.asyncDispose] = async () => model.dispose();
     for (const entryName of Object.keys(plan.entries))
       if (entryName !== 'then')

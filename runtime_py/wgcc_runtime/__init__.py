@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from wgcc_runtime.adapters import Adapter
     from wgcc_runtime.chat import Chat
     from wgcc_runtime.data.preparation import Data
     from wgcc_runtime.data.read import read_data
@@ -26,6 +27,7 @@ __version__ = "0.2.0"
 
 # Imported at first use, so that the compiler can import `wgcc_runtime.drawn` alone.
 _MODULES = {
+    "Adapter": "adapters",
     "Chat": "chat",
     "Data": "data.preparation",
     "EarlyStopping": "early_stopping",
@@ -42,8 +44,8 @@ _MODULES = {
     "write": "writing",
 }
 __all__ = [
-    "Chat", "Data", "EarlyStopping", "History", "Model", "Report", "WgccError", "WgccWarning",
-    "generate", "load", "load_plan", "read_data", "run_selftest", "write",
+    "Adapter", "Chat", "Data", "EarlyStopping", "History", "Model", "Report", "WgccError",
+    "WgccWarning", "generate", "load", "load_plan", "read_data", "run_selftest", "write",
 ]  # fmt: skip
 
 

@@ -185,7 +185,7 @@ def _checked_data(data: Any, entry: Entry, steps: Any, epochs: Any) -> Any:
 def _fill_batch(data: Data, entry: Entry) -> dict[str, Array]:
     """The arrays of data that was read, at least one batch of them."""
     sizes = [entry.inputs[name].shape[0] for name in data.with_rows if name in entry.inputs]
-    return data.repeated(max(sizes, default=0))
+    return data.repeat_rows(max(sizes, default=0))
 
 
 def check_places(checkpoint: Any, log: Any, resume: Any) -> None:

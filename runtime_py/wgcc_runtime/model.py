@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wgcc_runtime.adapters import WithAdapters
 from wgcc_runtime.arrays import Array, Batch, check_batch
 from wgcc_runtime.checkpoint import Checkpoint, load_checkpoint, resume_checkpoint, save_checkpoint
 from wgcc_runtime.data import preparation as prepare
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from wgcc_runtime.tune import Tuning, Watch
 
 
-class Model(OpenedModel, WithTokens):
+class Model(OpenedModel, WithTokens, WithAdapters):
     """Made by `load`. `m.train(x=…, y=…)` and `m.call("train", …)` run an entry.
 
     Threads may share a model; their calls run one after the other. After Ctrl-C, or an exception in
@@ -326,6 +327,19 @@ class Model(OpenedModel, WithTokens):
         for note in checkpoint.notes:
             warnings.warn(note, WgccWarning, stacklevel=2)
         return checkpoint
+
+    def replace_params(self, arrays: Mapping[str, Array], name: str) -> None:
+        """Writes parameters, and starts anew with them: state and steps are reset.
+
+        `name` is that of the arrays in errors.
+        """
+        check_process()
+        words, start = words_of(arrays, self.plan, name), self._values.words(self._seed)
+        persistent = self.plan.persistent().values()
+        state = {t.name: start[t.name] for t in persistent if t.role == "state"}
+        self._write({**state, **words}, Progress())
+        self._changed.update(arrays)
+        self._has_learned = True
 
     def snapshot(self) -> None:
         """Keeps a copy of parameters and state on the host, for `recover`."""

@@ -18,7 +18,7 @@ from wgcc_runtime.flight import Flight, HalfSteps, Launcher, Progress, StepsInHa
 from wgcc_runtime.interrupts import Exclusive, OneFit, OneText, is_child
 from wgcc_runtime.machine import Machine
 from wgcc_runtime.plan import Entry, Plan, Tensor
-from wgcc_runtime.quick_call import QuickCall, can_be_quick
+from wgcc_runtime.quick_call import QuickCall
 from wgcc_runtime.runner import Guard, Runner
 from wgcc_runtime.values import (
     OnBytes,
@@ -187,7 +187,7 @@ class OpenedModel(StepsInHalves):
 
     def _find_quick(self, entry: Entry) -> None:
         """Makes later calls of the entry quick, if it takes only microseconds."""
-        quick = self._machine.quick(entry.name) if can_be_quick(entry) else None
+        quick = self._machine.quick(entry.name)
         if quick:
             self._quick[entry.name] = quick
 

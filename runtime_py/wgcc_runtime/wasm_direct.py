@@ -24,27 +24,8 @@ from wgcc_runtime.plan_parts import PAGE
 from wgcc_runtime.wasm_engine import Instance, compile_module, engine_options, wasmtime
 from wgcc_runtime.wasm_team import left
 
-# An entry is short if the fastest of its first calls took less than this.
-SHORT_SECONDS = 60e-6
-FIRST_CALLS = 8
 # The stack of a call: threads of callers may have small ones.
 STACK_BYTES = 128 << 10
-
-
-class Durations:
-    """How long the first calls of each entry took; a busy machine only makes them seem longer."""
-
-    def __init__(self) -> None:
-        self._calls: dict[str, int] = {}
-        self._fastest: dict[str, float] = {}
-
-    def add(self, entry: str, seconds: float) -> None:
-        self._calls[entry] = self._calls.get(entry, 0) + 1
-        self._fastest[entry] = min(seconds, self._fastest.get(entry, seconds))
-
-    def is_short(self, entry: str) -> bool:
-        called = self._calls.get(entry, 0) >= FIRST_CALLS
-        return called and self._fastest[entry] < SHORT_SECONDS
 
 
 class DirectInstance:

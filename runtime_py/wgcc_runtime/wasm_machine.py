@@ -21,8 +21,8 @@ from wgcc_runtime.errors import WgccError
 from wgcc_runtime.interrupts import has_insisted
 from wgcc_runtime.plan import Entry, Plan, Tensor, Twin
 from wgcc_runtime.plan_parts import PAGE, times_run
-from wgcc_runtime.quick_call import QuickCall
-from wgcc_runtime.wasm_direct import DirectInstance, Durations, open_directly
+from wgcc_runtime.quick_call import QuickCall, can_be_quick
+from wgcc_runtime.wasm_direct import DirectInstance, open_directly
 from wgcc_runtime.wasm_engine import SHARED, to_wgcc_error, wasm_errors
 from wgcc_runtime.wasm_products import make_products, needed_bytes
 from wgcc_runtime.wasm_team import Team
@@ -30,6 +30,9 @@ from wgcc_runtime.wasm_team import Team
 # The bytes that a twin can address.
 MOST_BYTES = 1 << 32
 METHOD = "one call per kernel"
+# An entry is short if the fastest of its first calls took less than this.
+SHORT_SECONDS = 60e-6
+FIRST_CALLS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ class WasmMachine:
         )
         self._failure: WgccError | None = None
         self._is_open = True
-        self._durations = Durations()
+        self._durations = _Durations()
         self._direct: DirectInstance | None = None
         self._may_be_direct = True
 
@@ -121,6 +124,8 @@ class WasmMachine:
 
     def quick(self, entry: str) -> QuickCall | None:
         if not self._is_direct(entry) or self._direct is None:
+            return None
+        if not can_be_quick(self.plan.entries[entry]):
             return None
         call = partial(self._call_directly, self._direct, entry)
         return QuickCall(self.plan, entry, self.buffers, call)
@@ -364,3 +369,19 @@ def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+class _Durations:
+    """How long the first calls of each entry took; a busy machine only makes them seem longer."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, int] = {}
+        self._fastest: dict[str, float] = {}
+
+    def add(self, entry: str, seconds: float) -> None:
+        self._calls[entry] = self._calls.get(entry, 0) + 1
+        self._fastest[entry] = min(seconds, self._fastest.get(entry, seconds))
+
+    def is_short(self, entry: str) -> bool:
+        called = self._calls.get(entry, 0) >= FIRST_CALLS
+        return called and self._fastest[entry] < SHORT_SECONDS

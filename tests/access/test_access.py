@@ -13,7 +13,7 @@ from wgcc.backends.wgsl.print_tree import print_kernel
 from wgcc.compiler import compile_file
 from wgcc.kernel.parse import parse_module, readable_module
 from wgcc.kernel.tree import Module
-from wgcc.schedule.kernels.render import tree_of
+from wgcc.schedule.kernels.context import tree_of
 
 HEAD = """
 @group(0) @binding(0) var<storage, read> x0: array<f32, 65536>;

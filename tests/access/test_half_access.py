@@ -19,7 +19,7 @@ from wgcc.access.model import Access, access_of
 from wgcc.cli.commands.show.kernel_facts import kernel_facts
 from wgcc.compiler import compile_file
 from wgcc.schedule.kernel import Launch
-from wgcc.schedule.kernels.render import tree_of
+from wgcc.schedule.kernels.context import tree_of
 
 # The most that a training step in f16 may take, in units of one in f32: bytes of memory, workgroup
 # memory of products, and time of the five GPUs. Updates of f32 moments take the same in both. On an

@@ -11,7 +11,7 @@ from adapters import ROOT
 from kernel_families import is_product
 from wgcc.access.model import Access, access_of
 from wgcc.compiler import compile_file
-from wgcc.schedule.kernels.render import tree_of
+from wgcc.schedule.kernels.context import tree_of
 
 BENCH = ROOT / "tests" / "bench" / "models"
 MODELS = (

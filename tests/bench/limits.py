@@ -28,7 +28,7 @@ for place in (ROOT, ROOT / "runtime_py"):
     sys.path.insert(0, str(place))
 
 from wgcc.backends.wasm.encoding.instructions import I32, V128  # noqa: E402
-from wgcc.backends.wasm.encoding.module import PAGE, Function, Module  # noqa: E402
+from wgcc.backends.wasm.encoding.module import PAGE, WasmFunction, WasmModule  # noqa: E402
 from wgcc.backends.wasm.twin import write_twin  # noqa: E402
 from wgcc.compiler import compile_file  # noqa: E402
 from wgcc.ir.places import WORD, ceil_div  # noqa: E402
@@ -130,7 +130,7 @@ def table(rows: Sequence[Mapping[str, float | str]]) -> str:
 
 
 def limit_cases() -> list[Case]:
-    module = Module((1 + 2 * COPIED // PAGE,) * 2)
+    module = WasmModule((1 + 2 * COPIED // PAGE,) * 2)
     for function in (register_loop(), copy_loop()):
         module.add(function, export=function.name)
     instance = Instance(compile_module(module.encode()), module.pages[0])
@@ -141,9 +141,9 @@ def limit_cases() -> list[Case]:
     ]
 
 
-def register_loop() -> Function:
+def register_loop() -> WasmFunction:
     """`x = x * a + b` in so many chains that neither unit waits for the other."""
-    f = Function("peak", [("thread", I32), ("threads", I32)])
+    f = WasmFunction("peak", [("thread", I32), ("threads", I32)])
     chains = [f.local(f"x{i}", V128) for i in range(CHAINS)]
     a, b, left = f.local("a", V128), f.local("b", V128), f.local("left", I32)
     f.f32(0.5).emit("f32x4.splat").set(a).f32(0.25).emit("f32x4.splat").set(b)
@@ -161,9 +161,9 @@ def register_loop() -> Function:
     return f
 
 
-def copy_loop() -> Function:
+def copy_loop() -> WasmFunction:
     """Copies COPIED bytes, four vectors an iteration."""
-    f = Function("copy", [("thread", I32), ("threads", I32)])
+    f = WasmFunction("copy", [("thread", I32), ("threads", I32)])
     at = f.local("at", I32)
     again = f.loop()
     for offset in range(PAGE, PAGE + 64, 16):

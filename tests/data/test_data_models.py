@@ -58,7 +58,7 @@ def test_few_rows_fill_a_batch(model: Model, tmp_path: Path) -> None:
     data = wgcc_runtime.read_data(tmp_path / "few.csv", model)
     batch = model.entry("train").inputs["x"].shape[0]
     assert data.notes[-1] == f"3 rows are fewer than the {batch} of a batch: rows are repeated."
-    filled = data.repeated(batch)
+    filled = data.repeat_rows(batch)
     assert batch <= len(filled["x"]) < batch + 3
     assert np.array_equal(filled["x"], np.resize(data.arrays["x"], filled["x"].shape))
     history = model.fit(data, steps=30, every=1)

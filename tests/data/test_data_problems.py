@@ -11,7 +11,7 @@ import pytest
 
 from adapters import ROOT
 from wgcc.cli.data import ADVICE, message_of
-from wgcc_runtime.data.problems import DataError, problems, worded
+from wgcc_runtime.data.problems import DataError, fill_words, problems
 from wgcc_runtime.strict_json import table
 
 PYTHON = ROOT / "runtime_py" / "wgcc_runtime" / "data"
@@ -56,7 +56,7 @@ def test_front_ends_advise_on_problems_that_exist() -> None:
 )
 def test_templates(template: str, text: str) -> None:
     values = {"count": 1, "two": 2, "names": ["a", "b"], "none": [], "many": [*map(str, range(13))]}
-    assert worded(template, values) == text
+    assert fill_words(template, values) == text
 
 
 def test_front_ends_say_the_same_in_their_own_words() -> None:

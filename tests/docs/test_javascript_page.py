@@ -22,9 +22,11 @@ from wgcc.files import data_dir
 PAGE = (ROOT / "runtime_js" / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"(?:// |(?:<!doctype html>\n)?<!-- )([\w.]+)(?: -->)?\n")
-# So that `load()` finds WebGPU in Node as it does in a browser.
+# So that `load()` finds WebGPU in Node as it does in a browser; the flag is that of
+# runtime_js/stacks/node.mjs, without which SwiftShader needs seconds for a matrix product.
 NAVIGATOR = """import { create } from 'webgpu';
-const value = { gpu: create([]) };
+const flags = ['disable-dawn-features=use_vulkan_zero_initialize_workgroup_memory_extension'];
+const value = { gpu: create(flags) };
 Object.defineProperty(globalThis, 'navigator', { value, configurable: true });
 """
 # The folder of the command wgcc of this Python.

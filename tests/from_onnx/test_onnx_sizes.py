@@ -19,7 +19,7 @@ from wgcc.from_onnx.convert import Wishes, convert_file
 from wgcc.from_onnx.size_expressions import Expression, explain, fill, form_of, skeleton
 from wgcc.syntax import ast
 from wgcc.syntax.print_source import expression_text, print_source
-from wgcc.syntax.templates import NOWHERE, parsed
+from wgcc.syntax.templates import NOWHERE, parse_own
 
 node = helper.make_node
 Ports = dict[str, tuple[int, list[Any]]]
@@ -334,8 +334,8 @@ def test_numbers_are_explained_by_sizes() -> None:
 
 
 def test_numbers_of_a_program() -> None:
-    file = parsed("const y2 = reshape(x[0 : 7], [7, 1]) * 7 + 1.5e-07 * f(0..7) + f32([7.0, 7.5])")
-    found = skeleton(file)
+    text = "const y2 = reshape(x[0 : 7], [7, 1]) * 7 + 1.5e-07 * f(0..7) + f32([7.0, 7.5])"
+    found = skeleton(file := parse_own(text))
     assert found.numbers == [0, 7, 7, 1, 7, 0, 7] and len(found.lists) == 1
     for sizes, wanted in (
         ([{"n": 7}, {"n": 8}], "reshape(x[0 : n], [n, 1]) * n + 1.5e-07 * f(0..n) + z"),

@@ -12,7 +12,7 @@ from wgcc.kernel.build import expression, pattern, statements, take_several, u32
 from wgcc.kernel.parse import parse_expression, parse_module, parse_statements
 from wgcc.kernel.rewrite.transform import fill, map_expression, substitute_body
 from wgcc.kernel.tree import Binary, Expr
-from wgcc.ops.checks import FOLDER
+from wgcc.ops.registry import FOLDER
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*/kernels/*.wgsl"))
 SOURCES = [*GOLDEN, *sorted(FOLDER.glob("*.wgsl"))]

@@ -6,8 +6,8 @@ import pytest
 
 from wgcc.elaborate.tracing.dims import COINCIDENCE, DIFF, SAME, Dim, compare, product, sizes_note
 
-B, D, H = Dim.declared("B", 32), Dim.declared("D", 64), Dim.declared("H", 8)
-F = Dim.declared("F", 64)
+B, D, H = Dim.of_name("B", 32), Dim.of_name("D", 64), Dim.of_name("H", 8)
+F = Dim.of_name("F", 64)
 
 
 def whole(a: Dim | None) -> Dim:
@@ -32,7 +32,7 @@ def test_a_number_is_any_size_of_that_value() -> None:
 
 def test_a_number_may_stand_for_a_name_within_a_product() -> None:
     """`F` pieces of `D`, concatenated one by one, are `7 * D`."""
-    f = Dim.declared("F", 7)
+    f = Dim.of_name("F", 7)
     joined = product([Dim.literal(7), D])
     assert compare(joined, D * f) is SAME and compare(D * f, joined) is SAME
     assert compare(joined + H, f * D + H) is SAME
@@ -42,16 +42,16 @@ def test_a_number_may_stand_for_a_name_within_a_product() -> None:
     assert compare(H * Dim.literal(8), D) is COINCIDENCE
     assert compare(f * D, f * F) is COINCIDENCE
     assert compare(f * D, Dim.literal(7) * F) is COINCIDENCE
-    one = Dim.declared("One", 1)
+    one = Dim.of_name("One", 1)
     assert compare(one * D, D) is COINCIDENCE, "nobody wrote a 1"
-    nothing = Dim.declared("Zero", 0)
+    nothing = Dim.of_name("Zero", 0)
     assert compare(nothing * D, D - D) is SAME
 
 
 def test_equal_names_of_different_declarations_differ() -> None:
-    other = Dim.declared("D", 16, "parts.wg:5")
+    other = Dim.of_name("D", 16, "parts.wg:5")
     assert compare(D, other) is DIFF
-    assert compare(D, Dim.declared("D", 64, "parts.wg:5")) is COINCIDENCE
+    assert compare(D, Dim.of_name("D", 64, "parts.wg:5")) is COINCIDENCE
     assert (D - other).size == 48
 
 

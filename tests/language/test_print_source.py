@@ -12,7 +12,7 @@ from wgcc.errors import Diagnostics, Source
 from wgcc.syntax import ast
 from wgcc.syntax.parser import parse
 from wgcc.syntax.print_source import expression_text, print_source
-from wgcc.syntax.templates import NOWHERE, filled, form, parsed, template, tree_of
+from wgcc.syntax.templates import NOWHERE, fill_form, form, parse_own, template, tree_of
 
 FOLDERS = ("grammar/std", "examples", "tests/importing", "tests/filetests")
 
@@ -25,7 +25,7 @@ def test_every_program_of_the_repository_is_printed_as_what_it_says() -> None:
             if tree is None:
                 continue
             text = print_source(tree)
-            again = parsed(text)
+            again = parse_own(text)
             assert form(again) == form(tree), f"{path} is printed as another program"
             assert print_source(again) == text, f"{path}: printed twice, it differs"
             count += 1
@@ -53,7 +53,7 @@ def random_tree(rng: random.Random, depth: int) -> ast.Expr:
     if kind == 3:
         return ast.Unary(NOWHERE, rng.choice(("-", "not")), inner[0])
     if kind == 4:
-        return filled("f({0}, axis = {1})[{2}]", *inner)
+        return fill_form("f({0}, axis = {1})[{2}]", *inner)
     if kind == 5:
         return ast.IfExpr(NOWHERE, *inner)
     if kind == 6:
@@ -66,7 +66,7 @@ def test_random_expressions_get_the_parentheses_that_they_need(seed: int) -> Non
     rng = random.Random(seed)
     for _ in range(20):
         tree = random_tree(rng, 3)
-        (item,) = parsed(f"const c = {expression_text(tree)}").items
+        (item,) = parse_own(f"const c = {expression_text(tree)}").items
         assert isinstance(item, ast.Const) and form(item.value) == form(tree)
 
 
@@ -81,6 +81,8 @@ def test_parentheses_are_for_readers() -> None:
 
 
 def test_templates_leave_out_arguments_without_a_value() -> None:
-    tree = filled("softmax({0}, axis = {1}, keep = {2})", tree_of(2), None, True)
+    tree = fill_form("softmax({0}, axis = {1}, keep = {2})", tree_of(2), None, True)
     assert expression_text(tree) == "softmax(2, keep = true)"
-    assert expression_text(filled("f({0}, {1})", [1, -2.5], ("a", 3))) == 'f([1, -2.5], ("a", 3))'
+    assert (
+        expression_text(fill_form("f({0}, {1})", [1, -2.5], ("a", 3))) == 'f([1, -2.5], ("a", 3))'
+    )

@@ -88,7 +88,7 @@ NAMES_BACKENDS = {
 # Third-party packages of the compiler, and the only places that may import them.
 ONLY_IN = {
     "lark": r"wgcc/syntax/\w+\.py",
-    "jinja2": r"wgcc/(schedule/kernels/render|from_gguf/write)\.py",
+    "jinja2": r"wgcc/(schedule/kernels/context|from_gguf/write)\.py",
     "click": r"wgcc/cli(/\w+)*\.py",
     "rich": r"wgcc/cli(/\w+)*\.py",
     "pygls": r"wgcc/cli/commands/lsp/\w+\.py",

@@ -12,7 +12,7 @@ from random_loops import random_loop, unrolled
 from read_ir import read_graphs
 from wgcc.evaluate import evaluate
 from wgcc.ir.graph import FLOATS, Builder, Graph, Value
-from wgcc.ir.loops import Loop, all_names, loop_of
+from wgcc.ir.loops import LoopNode, all_names, loop_of
 from wgcc.ir.verify import verify
 from wgcc.ops import infer_types
 from wgcc.passes.autograd import autograd
@@ -234,7 +234,7 @@ def test_gradients_that_compute_values_again(name: str) -> None:
         check_gradients(mark_remat(graph, parts))
 
 
-def loops(graph: Graph) -> list[Loop]:
+def loops(graph: Graph) -> list[LoopNode]:
     return [loop for node in graph.nodes if (loop := loop_of(node))]
 
 

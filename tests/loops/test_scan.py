@@ -12,7 +12,7 @@ from elaborated import program
 from wgcc.compiler import compile_file
 from wgcc.evaluate import OutOfRangeError, Session
 from wgcc.importing.uses import uses
-from wgcc.ir.loops import Loop
+from wgcc.ir.loops import LoopNode
 from wgcc.passes.pipeline import run_passes
 
 Array = np.ndarray[Any, Any]
@@ -85,7 +85,7 @@ def test_an_lstm_is_the_same_as_unrolled_and_learns_the_same() -> None:
 
 def test_products_of_inputs_and_outputs_are_outside_the_loop() -> None:
     graph = run_passes(program(LSTM.replace("LOOP", "by_scan"))).entries["train"]
-    forward, backward = (Loop(node) for node in graph.nodes if node.op == "repeat")
+    forward, backward = (LoopNode(node) for node in graph.nodes if node.op == "repeat")
     for loop in (forward, backward):
         assert [node.op for node in loop.body.nodes].count("matmul") == 1
     assert all(carry.shape == (2, 4) for carry in backward.carries)
@@ -100,8 +100,8 @@ def test_as_many_nodes_for_any_number_of_rounds() -> None:
     assert len(counts) == 1
 
 
-def _loops(graph: Any) -> list[Loop]:
-    return [Loop(node) for node in graph.nodes if node.op == "repeat"]
+def _loops(graph: Any) -> list[LoopNode]:
+    return [LoopNode(node) for node in graph.nodes if node.op == "repeat"]
 
 
 FORMS = """

@@ -8,7 +8,7 @@ import pytest
 from read_ir import read_graphs
 from wgcc.evaluate import Session, evaluate, from_words, to_words
 from wgcc.ir.graph import Graph, TensorType, Value
-from wgcc.ir.program import Init, Program, Tensor
+from wgcc.ir.program import Init, ModelTensor, Program
 
 
 def graph(text: str) -> Graph:
@@ -79,10 +79,10 @@ def counting() -> Program:
     pair, number = TensorType((2,)), TensorType((), "u32")
     return Program(
         "counting",
-        params={"w": Tensor("w", pair, Init("normal"), trainable=True)},
+        params={"w": ModelTensor("w", pair, Init("normal"), trainable=True)},
         state={
-            "n": Tensor("n", number, Init("value", values=(4,))),
-            "shadow": Tensor("shadow", pair, Init("copy", of="w")),
+            "n": ModelTensor("n", number, Init("value", values=(4,))),
+            "shadow": ModelTensor("shadow", pair, Init("copy", of="w")),
         },
         entries={"count": graph(COUNTING)},
     )

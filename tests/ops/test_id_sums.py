@@ -15,7 +15,7 @@ from wgcc.access.model import access_of
 from wgcc.compiler import Compiled, compile_file
 from wgcc.evaluate import Session
 from wgcc.schedule.kernel import Launch
-from wgcc.schedule.kernels.render import tree_of
+from wgcc.schedule.kernels.context import tree_of
 
 Array = np.ndarray[Any, Any]
 

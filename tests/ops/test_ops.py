@@ -21,8 +21,7 @@ from op_samples import (
 )
 from wgcc.ir.graph import FLOATS, Node, TensorType, Value
 from wgcc.ops import OPS, Op, ShapeError, infer_types
-from wgcc.ops.checks import numpy_dtype
-from wgcc.ops.registry import Expand, Indirect, Marker, Sample, Update, View
+from wgcc.ops.registry import Expand, Indirect, Marker, Sample, Update, View, numpy_dtype
 
 # Central differences in float64: error of the step squared, and of rounding divided by the step.
 STEP, TOLERANCE = 1e-5, 2e-6

@@ -15,7 +15,7 @@ from kernel_families import family
 from tint_compiler import compile_all
 from wgcc.access.model import access_of
 from wgcc.compiler import compile_file
-from wgcc.schedule.kernels.render import tree_of
+from wgcc.schedule.kernels.context import tree_of
 
 ROWS = 4096
 SCORES = np.array([2.0, 0.0, 1.0, 2.0, -1.0, 1.5, -30.0], np.float32)

@@ -12,7 +12,7 @@ import pytest
 from op_samples import every_sample, input_arrays, reference_of
 from wgcc import lazy_numpy, small_arrays
 from wgcc.ops import Op
-from wgcc.ops.registry import Pointwise, Reduce, Sample, Source, View
+from wgcc.ops.registry import FromIndex, Pointwise, Reduce, Sample, View
 from wgcc.small_arrays.array import SmallArray
 from wgcc.small_arrays.element_types import NeedsNumpyError
 from wgcc.small_arrays.elementwise import ELEMENTWISE
@@ -40,7 +40,7 @@ def small(array: Any) -> SmallArray:
 
 def is_folded(op: Op, sample: Sample) -> bool:
     """Functions that users write in WGSL are computed by numpy alone."""
-    return isinstance(op.lower, (Pointwise, View, Source, Reduce)) and op.name != "wgsl"
+    return isinstance(op.lower, (Pointwise, View, FromIndex, Reduce)) and op.name != "wgsl"
 
 
 @pytest.mark.parametrize(("op", "sample"), every_sample(is_folded))

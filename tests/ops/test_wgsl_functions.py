@@ -16,9 +16,8 @@ from op_samples import build
 from tint_compiler import compile_all
 from wgcc.kernel.own.words import REPLACED
 from wgcc.ops import OPS, Op
-from wgcc.ops.checks import FOLDER, source_of
 from wgcc.ops.random import erfinv_array, normal_array, threefry, uniform_array
-from wgcc.ops.registry import Pointwise
+from wgcc.ops.registry import FOLDER, Pointwise, source_of
 from wgcc.ops.unary import reference as exp_tail
 
 # |a-b| / (1+|b|), the documented accuracy.

@@ -14,7 +14,7 @@ from building import build
 from expressions import DIMS, graph_of, problem_of
 from tint_compiler import compile_all
 from wgcc.evaluate import evaluate
-from wgcc.ops.checks import numpy_dtype
+from wgcc.ops.registry import numpy_dtype
 from wgcc.passes.simplify import simplify
 
 Array = np.ndarray[Any, Any]

@@ -13,7 +13,7 @@ from read_ir import read_graphs
 from wgcc.evaluate import Session
 from wgcc.ir.graph import TensorType
 from wgcc.ir.places import OptimizerState, optimizer_state
-from wgcc.ir.program import Init, Program, Tensor
+from wgcc.ir.program import Init, ModelTensor, Program
 from wgcc.passes.pipeline import run_passes
 
 TRAIN = """
@@ -59,10 +59,10 @@ def program(case: Case) -> Program:
     return Program(
         "linear",
         params={
-            name: Tensor(name, TensorType(shape), Init("normal"), trainable=True)
+            name: ModelTensor(name, TensorType(shape), Init("normal"), trainable=True)
             for name, shape in SHAPES.items()
         },
-        state={"opt/opt/step": Tensor("opt/opt/step", TensorType((), "u32"), Init("zeros"))},
+        state={"opt/opt/step": ModelTensor("opt/opt/step", TensorType((), "u32"), Init("zeros"))},
         entries=read_graphs(text),
     )
 

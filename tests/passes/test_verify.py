@@ -9,7 +9,7 @@ import pytest
 from read_ir import read_graphs
 from wgcc.ir.graph import Graph, Node, TensorType, Value
 from wgcc.ir.loops import rename, with_body
-from wgcc.ir.program import Init, Program, Tensor
+from wgcc.ir.program import Init, ModelTensor, Program
 from wgcc.ir.verify import GraphError, verify, verify_program
 from wgcc.ops import ShapeError, infer_types
 
@@ -106,9 +106,12 @@ def test_markers_must_be_gone_after_their_pass() -> None:
     "params, message",
     [
         ({}, "%w is no parameter of the program"),
-        ({"w": Tensor("w", TensorType((2,)), Init("zeros"))}, r"%w is f32\[2\], not f32\[3\]"),
+        (
+            {"w": ModelTensor("w", TensorType((2,)), Init("zeros"))},
+            r"%w is f32\[2\], not f32\[3\]",
+        ),
     ],
 )
-def test_entries_agree_with_their_program(params: dict[str, Tensor], message: str) -> None:
+def test_entries_agree_with_their_program(params: dict[str, ModelTensor], message: str) -> None:
     with pytest.raises(GraphError, match=message):
         verify_program(Program("p", params=params, entries={"good": GOOD}), infer_types)

@@ -20,7 +20,7 @@ import wgcc_runtime
 from line_training import assert_same, batches, data, everything, refused
 from trials.interrupts import interrupt, python_path
 from twin_modules import assemble, record
-from wgcc_runtime import Model, device, interrupts, runner, wasm_direct
+from wgcc_runtime import Model, device, interrupts, runner, wasm_machine
 from wgcc_runtime.arrays import check_batch
 from wgcc_runtime.interrupts import handle_now, held
 from wgcc_runtime.wasm_engine import Instance
@@ -211,7 +211,7 @@ def test_insisting_ends_the_steps_of_the_twin(
     short: bool, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those of the same submit that have not begun; `short` ones run in this thread."""
-    monkeypatch.setattr(wasm_direct, "SHORT_SECONDS", 1e9 if short else 0.0)
+    monkeypatch.setattr(wasm_machine, "SHORT_SECONDS", 1e9 if short else 0.0)
     with wgcc_runtime.load(bundle, device="wasm") as model:
         model.fit(data(), steps=64, every=64)
         before, run = everything(model), Instance.call

@@ -28,8 +28,9 @@ from wgcc.ir.index import flat_space, reduction_space
 from wgcc.kernel.tree import Module
 from wgcc.schedule.fuse.group import Candidates, Precedence, falling
 from wgcc.schedule.kernel import ALIGNMENT, Binding, Dispatch, Kernel, Launch, Place
-from wgcc.schedule.kernels.repeated import Repeated, share_access
 from wgcc.schedule.memory.slots import Arena, Bits, Life, Timeline, free_spans
+from wgcc.schedule.schedule import share_access
+from wgcc.schedule.write_kernels import Repeated
 
 GPT = ROOT / "tests" / "bench" / "models" / "c.wg"
 DROPPING = """

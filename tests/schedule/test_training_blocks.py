@@ -14,7 +14,7 @@ from tint_compiler import compile_all
 from wgcc.access.model import access_of
 from wgcc.compiler import Compiled, compile_file
 from wgcc.evaluate import Session
-from wgcc.schedule.kernels.render import tree_of
+from wgcc.schedule.kernels.context import tree_of
 
 # Widths that fill tiles, and some that do not; gradients of two and of three weights in one kernel.
 MODEL = """

@@ -18,7 +18,7 @@ from building import build
 from changed_plans import REMOVED, change
 from cli_runs import run
 from web_stacks import as_lists, build_web, run_job, run_node
-from wgcc.schedule.kernels.copies import LABEL, copies_of, master
+from wgcc.schedule.kernels.update import LABEL, copies_of, master
 from wgcc_runtime import Model, WgccError
 from wgcc_runtime.plan import read_plan
 

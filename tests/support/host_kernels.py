@@ -12,7 +12,7 @@ import numpy as np
 
 from wgcc.backends.cuda.print_tree import PRELUDE, print_module
 from wgcc.schedule.kernel import GPU, WORD, Dispatch, EntrySchedule, Kernel, Place, Schedule
-from wgcc.schedule.kernels.render import tree_of
+from wgcc.schedule.kernels.context import tree_of
 
 HOST = Path(__file__).parent / "host.h"
 Array = np.ndarray[Any, Any]

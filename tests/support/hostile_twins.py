@@ -8,13 +8,13 @@ from pathlib import Path
 import line_bundle
 import line_twin
 from twin_modules import assemble, record
-from wgcc.backends.wasm.encoding.instructions import section, unsigned, utf8, vector
+from wgcc.backends.wasm.encoding.instructions import leb128, section, utf8, vector
 
 TYPES, IMPORTS, FUNCTIONS, EXPORTS, CODE = 1, 2, 3, 7, 10
 Sections = dict[int, bytes]
-HUGE = unsigned(2**32 - 1)
+HUGE = leb128(2**32 - 1)
 MEMORY = utf8("env") + utf8("memory") + b"\x02"
-LIMITS = b"\x01\x01" + unsigned(65536)
+LIMITS = b"\x01\x01" + leb128(65536)
 
 
 def sections_of(code: bytes) -> Sections:
@@ -53,7 +53,7 @@ def with_section(number: int, data: bytes) -> bytes:
 
 def more_items(number: int, item: bytes) -> bytes:
     count, at = number_at(PARTS[number], 0)
-    return with_section(number, unsigned(count + 1) + PARTS[number][at:] + item)
+    return with_section(number, leb128(count + 1) + PARTS[number][at:] + item)
 
 
 def with_count(number: int, count: bytes) -> bytes:
@@ -66,7 +66,7 @@ def first_body(body: bytes) -> bytes:
     count, at = number_at(PARTS[CODE], 0)
     size, start = number_at(PARTS[CODE], at)
     rest = PARTS[CODE][start + size :]
-    return with_section(CODE, unsigned(count) + unsigned(len(body)) + body + rest)
+    return with_section(CODE, leb128(count) + leb128(len(body)) + body + rest)
 
 
 def cases() -> dict[str, bytes]:
@@ -78,8 +78,8 @@ def _sections() -> dict[str, bytes]:
     return {
         "a start function": with_section(8, function),
         "a memory of its own": with_section(5, vector([b"\x01\x01\x02"])),
-        "a 64-bit memory of its own": with_section(5, vector([b"\x05\x01" + unsigned(300_000)])),
-        "a table": with_section(4, vector([b"\x70\x00" + unsigned(400_000_000)])),
+        "a 64-bit memory of its own": with_section(5, vector([b"\x05\x01" + leb128(300_000)])),
+        "a table": with_section(4, vector([b"\x70\x00" + leb128(400_000_000)])),
         "a global": with_section(6, vector([b"\x7f\x01\x41\x00\x0b"])),
         "elements": with_section(9, vector([b"\x01\x00\x01\x00"])),
         "data": with_section(11, vector([b"\x00\x41\x00\x0b\x04abcd"])),
@@ -121,12 +121,12 @@ def _exports() -> dict[str, bytes]:
         "another export": more_items(EXPORTS, utf8("steal") + b"\x00\x00"),
         "an export twice": more_items(EXPORTS, first),
         "its memory as an export": more_items(EXPORTS, utf8("memory") + b"\x02\x00"),
-        "a missing export": with_section(EXPORTS, unsigned(count - 1) + rest),
+        "a missing export": with_section(EXPORTS, leb128(count - 1) + rest),
         "an export that is a memory": with_section(
-            EXPORTS, unsigned(count) + first[:-2] + b"\x02\x00" + rest
+            EXPORTS, leb128(count) + first[:-2] + b"\x02\x00" + rest
         ),
         "an export of no function": with_section(
-            EXPORTS, unsigned(count) + first[:-1] + unsigned(9999) + rest
+            EXPORTS, leb128(count) + first[:-1] + leb128(9999) + rest
         ),
         "entries of another type": with_section(
             TYPES, PARTS[TYPES].replace(b"\x60\x02\x7f\x7f\x00", b"\x60\x02\x7f\x7e\x00")

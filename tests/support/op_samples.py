@@ -11,8 +11,7 @@ import numpy as np
 from wgcc.evaluate import evaluate
 from wgcc.ir.graph import FLOATS, Builder, Graph, Node, TensorType, Value
 from wgcc.ops import OPS, Op, infer_types
-from wgcc.ops.checks import numpy_dtype
-from wgcc.ops.registry import Pointwise, Sample, Source
+from wgcc.ops.registry import FromIndex, Pointwise, Sample, numpy_dtype
 
 Array = np.ndarray[Any, Any]
 
@@ -29,10 +28,10 @@ def every_sample(wanted: Callable[[Op, Sample], bool] = lambda op, sample: True)
     ]
 
 
-def pattern_of(lower: Pointwise | Source, node: Node) -> str:
+def pattern_of(lower: Pointwise | FromIndex, node: Node) -> str:
     """Its expression; what it has in common with another op is written out."""
     pattern = lower.wgsl if isinstance(lower.wgsl, str) else lower.wgsl(node)
-    if isinstance(lower, Source) or not lower.part:
+    if isinstance(lower, FromIndex) or not lower.part:
         return pattern
     part = OPS[lower.part].lower
     assert isinstance(part, Pointwise)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from wgcc.ir.graph import Builder, Graph, Node, TensorType, Value
-from wgcc.ir.loops import Loop, all_names, loop_of
+from wgcc.ir.loops import LoopNode, all_names, loop_of
 from wgcc.ops import infer_types
 
 ROWS, COLUMNS, ROUNDS = 2, 3, 4
@@ -112,7 +112,7 @@ def _write(b: Builder, node: Node, known: dict[str, Value]) -> None:
     known.update(zip((value.name for value in node.outputs), made, strict=True))
 
 
-def _rounds(b: Builder, loop: Loop, inputs: list[Value]) -> list[Value]:
+def _rounds(b: Builder, loop: LoopNode, inputs: list[Value]) -> list[Value]:
     count = len(loop.carries)
     carries, xs = inputs[:count], inputs[count : count + len(loop.sliced)]
     captured = inputs[count + len(xs) :]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from wgcc.ir.graph import Builder, Graph, TensorType, Value
-from wgcc.ir.program import Init, Program, Tensor
+from wgcc.ir.program import Init, ModelTensor, Program
 from wgcc.ops import infer_types
 
 HEAD = re.compile(r"entry (\S+) \{(.*?)^\}", re.DOTALL | re.MULTILINE)
@@ -30,8 +30,8 @@ def program_of(graph: Graph, precision: str = "f32") -> Program:
     zero = Init("value", values=(0.0,))
     return Program(
         "file",
-        params={v.name: Tensor(v.name, v.type, zero) for v in graph.params},
-        state={v.name: Tensor(v.name, v.type, zero) for v in graph.state},
+        params={v.name: ModelTensor(v.name, v.type, zero) for v in graph.params},
+        state={v.name: ModelTensor(v.name, v.type, zero) for v in graph.state},
         entries={graph.name: graph},
         precision=precision,
     )

@@ -10,7 +10,7 @@ import wasmtime
 
 from wasm_runs import ENGINE
 from wgcc.backends.wasm.encoding.instructions import I32
-from wgcc.backends.wasm.encoding.module import PAGE, Function, Module
+from wgcc.backends.wasm.encoding.module import PAGE, WasmFunction, WasmModule
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.backends.wasm.write_kernel import scratch_words, write_kernel
 from wgcc.kernel.parse import parse_module
@@ -33,11 +33,11 @@ class Built:
         self._scratch = end
         self._per_thread = -(-scratch_words(work) * 4 // 64) * 64
         pages = -(-(end + threads * self._per_thread) // PAGE)
-        module = Module((pages, pages))
+        module = WasmModule((pages, pages))
         function = write_kernel(work, "kernel", Library(module))
         self.locals = set(function.local_names)
         index = module.add(function)
-        f = Function("run", [("thread", I32), ("threads", I32)])
+        f = WasmFunction("run", [("thread", I32), ("threads", I32)])
         for place in self._places.values():
             f.i32(place)
         f.get(0).get(1).get(0).i32(self._per_thread).emit("i32.mul").i32(end).emit("i32.add")

@@ -9,7 +9,7 @@ import numpy as np
 import wasmtime
 
 from wgcc.backends.wasm.encoding.instructions import F32, I32, V128
-from wgcc.backends.wasm.encoding.module import PAGE, Function, Module
+from wgcc.backends.wasm.encoding.module import PAGE, WasmFunction, WasmModule
 from wgcc.backends.wasm.wgsl.evaluate import Local
 from wgcc.backends.wasm.wgsl.lanes import Code
 from wgcc.backends.wasm.wgsl.library import Library
@@ -37,7 +37,7 @@ def run(
     `{i}` is the index. The result has the expression's type.
     """
     room = -(-size // 4) * 16
-    module = Module(((len(operands) + 1) * room // PAGE + 1,) * 2)
+    module = WasmModule(((len(operands) + 1) * room // PAGE + 1,) * 2)
     got = kernel(module, Library(module, own), expression, operands, lanes, room)
     store = wasmtime.Store(ENGINE)
     memory = wasmtime.Memory(store, wasmtime.MemoryType(wasmtime.Limits(*module.pages)))
@@ -61,7 +61,7 @@ def same_bits(a: Array, b: Array) -> bool:
 
 
 def kernel(
-    module: Module,
+    module: WasmModule,
     library: Library,
     expression: str,
     operands: Sequence[Any],
@@ -70,7 +70,7 @@ def kernel(
     name: str = "run",
 ) -> str:
     """Exports a loop over all elements; the type of its results."""
-    f = Function(name, [("size", I32)])
+    f = WasmFunction(name, [("size", I32)])
     code, names = Code(f, library), {}
     at = f.local("at", I32)
     again = f.loop()
@@ -90,7 +90,7 @@ def kernel(
     return got.kind
 
 
-def load(f: Function, at: int, offset: int, kind: str, lanes: int) -> Local:
+def load(f: WasmFunction, at: int, offset: int, kind: str, lanes: int) -> Local:
     if lanes > 1:
         local = f.local(kind, V128)
         f.get(at).emit("v128.load", offset=offset)
@@ -103,14 +103,14 @@ def load(f: Function, at: int, offset: int, kind: str, lanes: int) -> Local:
     return Local(local, kind, lanes)
 
 
-def uniform(f: Function, operand: Any, kind: str) -> Local:
+def uniform(f: WasmFunction, operand: Any, kind: str) -> Local:
     local = f.local(kind, F32 if kind == "f32" else I32)
     f.f32(float(operand)) if kind == "f32" else f.i32(int(operand))
     f.set(local)
     return Local(local, kind)
 
 
-def index(f: Function, at: int, lanes: int) -> Local:
+def index(f: WasmFunction, at: int, lanes: int) -> Local:
     f.get(at).i32(2).emit("i32.shr_u")
     if lanes == 1:
         local = f.local("i", I32)

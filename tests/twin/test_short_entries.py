@@ -19,9 +19,8 @@ import wgcc_runtime
 from line_training import assert_same, batches, everything
 from trials.interrupts import python_path
 from twin_modules import assemble
-from wgcc_runtime import Model, WgccError, wasm_direct
-from wgcc_runtime.wasm_direct import FIRST_CALLS
-from wgcc_runtime.wasm_machine import WasmMachine
+from wgcc_runtime import Model, WgccError, wasm_direct, wasm_machine
+from wgcc_runtime.wasm_machine import FIRST_CALLS, WasmMachine
 
 X = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
 
@@ -34,7 +33,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every entry is short after its first calls, however busy the machine is."""
-    monkeypatch.setattr(wasm_direct, "SHORT_SECONDS", 1e9)
+    monkeypatch.setattr(wasm_machine, "SHORT_SECONDS", 1e9)
 
 
 @pytest.fixture
@@ -215,8 +214,8 @@ import os, resource, signal, sys, threading, time
 resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
 import numpy as np
 import wgcc_runtime
-from wgcc_runtime import interrupts, wasm_direct
-wasm_direct.SHORT_SECONDS = 1e9
+from wgcc_runtime import interrupts, wasm_direct, wasm_machine
+wasm_machine.SHORT_SECONDS = 1e9
 model = wgcc_runtime.load(sys.argv[1], device="wasm", threads=1)
 x = np.ones((8, 4), np.float32)
 for _ in range(20):

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from wasm_runs import Array, kernel, run, same_bits
-from wgcc.backends.wasm.encoding.module import PAGE, Module
+from wgcc.backends.wasm.encoding.module import PAGE, WasmModule
 from wgcc.backends.wasm.wgsl.library import Library, standard_function, standard_functions
 from wgcc.kernel.parse import parse_functions
 from wgcc.ops import OPS
-from wgcc.ops.checks import FOLDER
+from wgcc.ops.registry import FOLDER
 
 
 @cache
@@ -134,7 +134,7 @@ def test_both_widths_give_the_same_bits(expression: str) -> None:
 def test_v8_gives_the_bits_of_wasmtime(tmp_path: Path) -> None:
     x = samples()
     room = -(-len(x) // 4) * 16
-    module = Module((2 * room // PAGE + 1,) * 2)
+    module = WasmModule((2 * room // PAGE + 1,) * 2)
     library = Library(module)
     for at, expression in enumerate(calls()):
         kernel(module, library, expression, [x], 4, room, name=str(at))

@@ -10,15 +10,14 @@ import wasmtime
 
 from op_samples import build, every_sample, input_arrays, pattern_of
 from wasm_runs import DTYPES, Array, run, same_bits
-from wgcc.backends.wasm.encoding.decode import wat
 from wgcc.backends.wasm.encoding.instructions import F32, I32, V128
-from wgcc.backends.wasm.encoding.module import Function, Module
-from wgcc.backends.wasm.wgsl.evaluate import Constant, Local, UnsupportedError
+from wgcc.backends.wasm.encoding.module import WasmFunction, WasmModule
+from wgcc.backends.wasm.encoding.wat import wat
+from wgcc.backends.wasm.wgsl.evaluate import KnownOperand, Local, UnsupportedError
 from wgcc.backends.wasm.wgsl.lanes import Code, Type
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.kernel.parse import parse_expression, parse_functions, parse_statements
-from wgcc.ops.checks import numpy_dtype, wgsl_type
-from wgcc.ops.registry import Op, Pointwise, Sample, Source
+from wgcc.ops.registry import FromIndex, Op, Pointwise, Sample, numpy_dtype, wgsl_type
 
 LEAST, MOST = -(2**31), 2**31 - 1
 i32, u32, f32 = np.int32, np.uint32, np.float32
@@ -27,7 +26,7 @@ NAN, INF = np.nan, np.inf
 
 def elementwise(op: Op, sample: Sample) -> bool:
     """One shape of each dtype is enough here: the rest is indexing."""
-    return isinstance(op.lower, Pointwise | Source) and op.name != "const" and _long(sample)
+    return isinstance(op.lower, Pointwise | FromIndex) and op.name != "const" and _long(sample)
 
 
 def _long(sample: Sample) -> bool:
@@ -40,7 +39,7 @@ def _long(sample: Sample) -> bool:
 def test_every_op_gives_its_references_numbers(op: Op, sample: Sample) -> None:
     _, node = build(op, sample)
     arrays = input_arrays(op, sample, np.float32)
-    assert isinstance(op.lower, Pointwise | Source)
+    assert isinstance(op.lower, Pointwise | FromIndex)
     pattern = pattern_of(op.lower, node)
     operands = [
         in_words(array, value.dtype) for array, value in zip(arrays, node.inputs, strict=True)
@@ -201,15 +200,17 @@ def test_a_divisor_may_be_any_number_of_each_lane() -> None:
     np.testing.assert_array_equal(run("{0} / {1}", [a, b], 4, 4096), quotient)
 
 
-def compiled(text: str, names: dict[str, Any], lanes: int = 1) -> tuple[Function, Type, Module]:
-    module = Module((1, 1))
-    f = Function("f", [("a", F32), ("b", V128)])
+def compiled(
+    text: str, names: dict[str, Any], lanes: int = 1
+) -> tuple[WasmFunction, Type, WasmModule]:
+    module = WasmModule((1, 1))
+    f = WasmFunction("f", [("a", F32), ("b", V128)])
     kind = Code(f, Library(module)).expression(parse_expression(text), names, lanes)
     return f, kind, module
 
 
 def test_what_all_lanes_share_is_computed_once() -> None:
-    names = {"a": Local(0, "f32"), "b": Local(1, "f32", 4), "c": Constant(2.0, "f32")}
+    names = {"a": Local(0, "f32"), "b": Local(1, "f32", 4), "c": KnownOperand(2.0, "f32")}
     f, kind, _ = compiled("(a * c + 1.0) * b + (a * c + 1.0)", names)
     assert kind == Type("f32", 4)
     text = wat(f)
@@ -227,10 +228,10 @@ def test_known_exponents_need_no_exp_and_no_loop() -> None:
 
 
 def test_large_functions_are_called_for_scalars_and_copied_for_vectors() -> None:
-    module = Module((1, 1))
+    module = WasmModule((1, 1))
     library = Library(module)
     for lanes, kind in ((1, F32), (4, V128), (1, F32)):
-        f = Function("f", [("b", kind)])
+        f = WasmFunction("f", [("b", kind)])
         names = {"b": Local(0, "f32", lanes)}
         Code(f, library).expression(parse_expression("exp(b) + exp(b + 1.0)"), names)
         text = wat(f, module.functions)
@@ -257,14 +258,14 @@ def test_copied_functions_take_constants_uniform_numbers_and_vectors() -> None:
 
 
 def test_the_same_expression_on_other_locals_and_types() -> None:
-    module = Module((1, 1))
-    f = Function("f", [("a", F32), ("b", F32), ("i", I32), ("v", V128)], [F32, F32, I32, V128])
+    module = WasmModule((1, 1))
+    f = WasmFunction("f", [("a", F32), ("b", F32), ("i", I32), ("v", V128)], [F32, F32, I32, V128])
     code, expr = Code(f, Library(module)), parse_expression("x * x - 1")
     for local in (Local(0, "f32"), Local(1, "f32"), Local(2, "u32"), Local(3, "i32", 4)):
         assert code.expression(expr, {"x": local}) == Type(local.kind, local.lanes)
     f.emit("drop").emit("drop")
-    assert code.expression(expr, {"x": Constant(3, "i32")}) == Type("i32", 1)
-    assert code.expression(expr, {"x": Constant(-0.0, "f32")}, 4) == Type("f32", 4)
+    assert code.expression(expr, {"x": KnownOperand(3, "i32")}) == Type("i32", 1)
+    assert code.expression(expr, {"x": KnownOperand(-0.0, "f32")}, 4) == Type("f32", 4)
     module.add(f)
     wasmtime.Module(wasmtime.Engine(), module.encode())
     text = wat(f)
@@ -273,8 +274,8 @@ def test_the_same_expression_on_other_locals_and_types() -> None:
 
 
 def test_locals_are_used_again() -> None:
-    f = Function("f", [("b", V128)])
-    code = Code(f, Library(Module((1, 1))))
+    f = WasmFunction("f", [("b", V128)])
+    code = Code(f, Library(WasmModule((1, 1))))
     for _ in range(10):
         code.expression(parse_expression("(b + 1.0) * (b + 1.0)"), {"b": Local(0, "f32", 4)})
         f.emit("drop")
@@ -282,10 +283,10 @@ def test_locals_are_used_again() -> None:
 
 
 def test_statements_change_variables() -> None:
-    f = Function("f", [("scale", F32), ("x", V128), ("y", V128)])
+    f = WasmFunction("f", [("scale", F32), ("x", V128), ("y", V128)])
     body = parse_statements("x = x * scale; if (scale > 0.0) { y = x + y; let z = y; }")
     names = {"scale": Local(0, "f32"), "x": Local(1, "f32", 4), "y": Local(2, "f32", 4)}
-    changed = Code(f, Library(Module((1, 1)))).statements(body, names, 4)
+    changed = Code(f, Library(WasmModule((1, 1)))).statements(body, names, 4)
     assert changed == ["x", "y"]
     assert wat(f).count("f32x4.mul") == 1 and wat(f).count("select") == 1
 

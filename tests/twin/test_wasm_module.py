@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import wasmtime
 
-from wgcc.backends.wasm.encoding.decode import hoist_constants, wat
 from wgcc.backends.wasm.encoding.instructions import (
     BLOCK,
     CONST_F32,
@@ -34,17 +33,25 @@ from wgcc.backends.wasm.encoding.instructions import (
     SHUFFLE,
     V128,
     Instruction,
+    leb128,
     read_signed,
     read_unsigned,
-    signed,
-    unsigned,
+    signed_leb128,
 )
-from wgcc.backends.wasm.encoding.module import NOT_SHARED, PAGE, SHARED, Function, Module
+from wgcc.backends.wasm.encoding.module import (
+    NOT_SHARED,
+    PAGE,
+    SHARED,
+    WasmFunction,
+    WasmModule,
+    hoist_constants,
+)
+from wgcc.backends.wasm.encoding.wat import wat
 
 NUMBERS = [0, 1, 63, 64, 127, 128, 300, 2**31 - 1, 2**32 - 1, 2**35]
 
 
-def instance(module: Module) -> tuple[Any, Any, Any]:
+def instance(module: WasmModule) -> tuple[Any, Any, Any]:
     """Store, memory and exports of a running module."""
     store = wasmtime.Store(wasmtime.Engine())
     memory = wasmtime.Memory(store, wasmtime.MemoryType(wasmtime.Limits(*module.pages)))
@@ -54,14 +61,14 @@ def instance(module: Module) -> tuple[Any, Any, Any]:
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_numbers_are_read_back(number: int) -> None:
-    assert read_unsigned(unsigned(number), 0) == (number, len(unsigned(number)))
+    assert read_unsigned(leb128(number), 0) == (number, len(leb128(number)))
     for value in (number, -number, -number - 1):
-        assert read_signed(signed(value), 0) == (value, len(signed(value)))
+        assert read_signed(signed_leb128(value), 0) == (value, len(signed_leb128(value)))
 
 
-def saxpy() -> Function:
+def saxpy() -> WasmFunction:
     """y[i] = a x[i] + y[i], for i in steps of four."""
-    f = Function("saxpy", [("x", I32), ("y", I32), ("count", I32), ("a", F32)])
+    f = WasmFunction("saxpy", [("x", I32), ("y", I32), ("count", I32), ("a", F32)])
     f.local("wide", V128)
     f.get(3).widen(F32).set(4)
     done = f.block()
@@ -76,7 +83,7 @@ def saxpy() -> Function:
 
 
 def test_a_loop_over_vectors_runs() -> None:
-    module = Module((1, 4))
+    module = WasmModule((1, 4))
     module.add(saxpy(), export="saxpy é")
     store, memory, exports = instance(module)
     x, y = np.arange(32, dtype=np.float32), np.ones(32, np.float32)
@@ -86,14 +93,14 @@ def test_a_loop_over_vectors_runs() -> None:
     np.testing.assert_array_equal(got, 2.5 * x + y)
 
 
-def every_instruction() -> Module:
+def every_instruction() -> WasmModule:
     """Each instruction once, where nothing constrains the types: behind `unreachable`."""
-    module = Module((1, 1), shared=True)
-    module.add(Function("nothing"))
+    module = WasmModule((1, 1), shared=True)
+    module.add(WasmFunction("nothing"))
     for instruction in INSTRUCTIONS.values():
         if instruction.name in ("else", "end"):
             continue
-        f = Function(instruction.name)
+        f = WasmFunction(instruction.name)
         f.local("x", I32)
         opened = instruction.immediates == BLOCK
         if opened:
@@ -144,7 +151,7 @@ def threads() -> wasmtime.Config:
 
 
 def test_v8_accepts_every_instruction_and_the_patched_flag(tmp_path: Path) -> None:
-    module = Module((1, 4))
+    module = WasmModule((1, 4))
     module.add(saxpy(), export="saxpy é")
     plain = module.encode(names=True)
     assert plain[module.memory_flag_offset] == NOT_SHARED
@@ -169,13 +176,13 @@ def validated(folder: Path, modules: list[bytes]) -> list[bool]:
 
 
 def test_constants_keep_their_bits() -> None:
-    f = Function("constants", [("to", I32)])
+    f = WasmFunction("constants", [("to", I32)])
     f.get(0).i32(0xFFFFFFFF).emit("i32.store")
     f.get(0).f32(float("inf")).emit("f32.store", offset=4)
     f.get(0).splat(-2).emit("v128.store", offset=16)
     f.get(0).splat(1.5).splat(0.25).shuffle(0, 5, 2, 7).emit("v128.store", offset=32)
     f.get(0).v128(bytes(range(16))).emit("v128.store", offset=48)
-    module = Module((1, 1))
+    module = WasmModule((1, 1))
     module.add(f, export="run")
     store, memory, exports = instance(module)
     exports["run"](store, 0)
@@ -187,7 +194,7 @@ def test_constants_keep_their_bits() -> None:
 
 
 def test_the_text_of_a_kernel_is_readable() -> None:
-    f = Function("row 1", [("x", I32)], [F32])
+    f = WasmFunction("row 1", [("x", I32)], [F32])
     f.local("sum", F32)
     f.local("sum", V128)
     again = f.loop(F32)
@@ -212,7 +219,7 @@ def test_the_text_of_a_kernel_is_readable() -> None:
 
 
 def test_mistakes_of_nesting_are_found() -> None:
-    f = Function("open")
+    f = WasmFunction("open")
     label = f.block()
     with pytest.raises(AssertionError, match="block without end"):
         f.encode()
@@ -221,7 +228,7 @@ def test_mistakes_of_nesting_are_found() -> None:
         f.br(label)
     with pytest.raises(AssertionError, match="else without if"):
         f.else_()
-    module = Module((1, 1))
+    module = WasmModule((1, 1))
     module.add(f, export="a")
     with pytest.raises(AssertionError, match="twice"):
         module.add(f, export="a")
@@ -229,30 +236,30 @@ def test_mistakes_of_nesting_are_found() -> None:
 
 def test_thirty_thousand_instructions_are_encoded_in_a_moment() -> None:
     start = time.process_time()
-    module = Module((1, 1))
+    module = WasmModule((1, 1))
     for at in range(100):
         module.add(long_function(300), export=f"kernel {at}")
     module.encode()
     assert time.process_time() - start < 0.3
 
 
-def long_function(count: int) -> Function:
-    f = Function("long", [("x", I32)])
+def long_function(count: int) -> WasmFunction:
+    f = WasmFunction("long", [("x", I32)])
     for at in range(count // 5):
         f.get(0).get(0).emit("v128.load", offset=16 * at).emit("f32x4.sqrt").emit("v128.store")
     return f
 
 
 def test_memory_is_counted_in_pages() -> None:
-    module = Module((2, 2))
-    module.add(Function("nothing"), export="nothing")
+    module = WasmModule((2, 2))
+    module.add(WasmFunction("nothing"), export="nothing")
     store, memory, _ = instance(module)
     assert memory.data_len(store) == 2 * PAGE
 
 
-def repeated_sums() -> Function:
+def repeated_sums() -> WasmFunction:
     """Adds constants `n` times; stores the sum. Some locals have numbers that are opcodes, too."""
-    f = Function("sums", [("n", I32)])
+    f = WasmFunction("sums", [("n", I32)])
     total, one = f.local("total", V128), f.local("one", F32)
     while f.local("unused", I32) < 0x43:
         pass
@@ -276,7 +283,7 @@ def test_constants_are_taken_out_of_loops() -> None:
         f = repeated_sums()
         if is_hoisted:
             hoist_constants(f)
-        module = Module((1, 1))
+        module = WasmModule((1, 1))
         module.add(f, export="sums")
         store, memory, exports = instance(module)
         exports["sums"](store, 3)

@@ -25,8 +25,7 @@ from wgcc.kernel.tree import (
     Unary,
 )
 from wgcc.ops import OPS
-from wgcc.ops.checks import FOLDER
-from wgcc.ops.registry import Op, Pointwise, Reduce, Source, Update
+from wgcc.ops.registry import FOLDER, FromIndex, Op, Pointwise, Reduce, Update
 
 X, Y, Z = Name("x"), Name("y"), Name("z")
 ONE = Literal(1.0, "f32")
@@ -119,7 +118,7 @@ def test_every_op_is_in_the_subset(op: Op) -> None:
     for sample in op.samples:
         _, node = build(op, sample)
         lower = op.lower
-        if isinstance(lower, Pointwise | Source):
+        if isinstance(lower, Pointwise | FromIndex):
             pattern = pattern_of(lower, node)
             holes = {f"{{{at}}}" for at in range(len(node.inputs))} | {"{i}"}
             assert names(parse_expression(pattern)) <= holes

@@ -11,7 +11,7 @@ import pytest
 
 from wasm_kernels import Built, work_of
 from wgcc.backends.wasm import write_kernel
-from wgcc.backends.wasm.kernels.body import Body
+from wgcc.backends.wasm.kernels.body import KernelBody
 from wgcc.backends.wasm.write_kernel import Walk
 from wgcc.kernel.build import statements
 from wgcc.schedule.kernel import ThreadTask
@@ -101,7 +101,7 @@ def allow(monkeypatch: pytest.MonkeyPatch, chosen: Walk) -> None:
     """Only this order of threads has a finite cost."""
     attempt = write_kernel._attempt
 
-    def only(*arguments: Any) -> Body:
+    def only(*arguments: Any) -> KernelBody:
         *rest, walk, _ = arguments
         body = attempt(*rest, walk, inf)
         body.scopes.cost = body.scopes.cost if walk == chosen else inf
@@ -114,7 +114,7 @@ def walks_of(monkeypatch: pytest.MonkeyPatch, of: str, sizes: dict[str, int]) ->
     """The orders of threads that are tried, and their costs."""
     attempt, costs = write_kernel._attempt, dict[Walk, float]()
 
-    def record(*arguments: Any) -> Body:
+    def record(*arguments: Any) -> KernelBody:
         *rest, walk, _ = arguments
         body = attempt(*rest, walk, inf)
         costs[walk] = body.scopes.cost

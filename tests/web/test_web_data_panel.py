@@ -15,7 +15,7 @@ import pytest
 from adapters import ROOT
 from web_stacks import build_web, run_job, run_node
 from wgcc.cli import main
-from wgcc_runtime.data.problems import problems, worded
+from wgcc_runtime.data.problems import fill_words, problems
 
 CASES = ROOT / "tests" / "data_cases"
 
@@ -156,7 +156,7 @@ def check_refusal(case: Mapping[str, Any], found: Mapping[str, Any]) -> None:
     name = case["source"]
     error = case["error"]
     place = f", {error['place']}" if error["place"] else ""
-    text = worded(problems()[error["problem"]]["text"], error["values"])
+    text = fill_words(problems()[error["problem"]]["text"], error["values"])
     assert found["problem"].startswith(f"{name}{place}: {text}".replace("`", "")), name
     assert " --target" not in found["problem"] and " --columns" not in found["problem"]
     assert found["rows"] == f"{name} was not read.", name

@@ -19,7 +19,7 @@ from wgcc.kernel.tree import Element, Expr, Member, Module, Name
 from wgcc.lazy_numpy import Array, np
 
 
-class Float:
+class UnknownFloat:
     def __repr__(self) -> str:
         return "FLOAT"
 
@@ -29,7 +29,7 @@ class Maybe:
         return "MAYBE"
 
 
-FLOAT, MAYBE = Float(), Maybe()
+FLOAT, MAYBE = UnknownFloat(), Maybe()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +91,7 @@ def choose(mask: Value, new: Value, old: Value) -> Value:
         return new
     if isinstance(new, tuple) and isinstance(old, tuple):
         return tuple(choose(mask, *pair) for pair in zip(new, old, strict=True))
-    if isinstance(new, Float | Maybe | Ids | list | dict) or isinstance(old, Maybe | Ids):
+    if isinstance(new, UnknownFloat | Maybe | Ids | list | dict) or isinstance(old, Maybe | Ids):
         return new
     return np.asarray(np.where(mask, new, old), getattr(new, "dtype", np.int64))
 
@@ -101,7 +101,7 @@ _COMPONENTS = "xyzw"
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class KernelVariable:
     """`kind` is the type of an element, if it is an array; arrays in it have these `lengths`."""
 
     name: str
@@ -124,7 +124,7 @@ class Variable:
 class Reference:
     """`size` bytes from `offset` of element `index` on, as a value of type `kind`."""
 
-    variable: Variable
+    variable: KernelVariable
     index: Value
     offset: Value
     kind: str
@@ -142,7 +142,7 @@ def size_of(kind: str) -> int:
     return int(kind[3]) * _SIZES[kind[5:-1]] if kind.startswith("vec") else _SIZES[kind]
 
 
-def variables_of(module: Module) -> dict[str, Variable]:
+def variables_of(module: Module) -> dict[str, KernelVariable]:
     variables = {}
     for name, declared in module.variables.items():
         kind, lengths = declared.kind, list[str]()
@@ -151,12 +151,14 @@ def variables_of(module: Module) -> dict[str, Variable]:
             assert array is not None
             kind = array[1]
             lengths.append(array[2] or "")
-        variables[name] = Variable(name, declared.space, kind, bool(lengths), tuple(lengths[1:]))
+        variables[name] = KernelVariable(
+            name, declared.space, kind, bool(lengths), tuple(lengths[1:])
+        )
     return variables
 
 
 def reference(
-    expr: Expr, variables: dict[str, Variable], value_of: Callable[[Expr], Value]
+    expr: Expr, variables: dict[str, KernelVariable], value_of: Callable[[Expr], Value]
 ) -> Reference | None:
     """The place in memory that an expression names, if any; `value_of` evaluates indices."""
     match expr:
@@ -184,7 +186,9 @@ def _indices_of(expr: Expr) -> tuple[str, list[Expr]]:
     return (expr.name if isinstance(expr, Name) else ""), indices
 
 
-def _number(variable: Variable, indices: list[Expr], value_of: Callable[[Expr], Value]) -> Value:
+def _number(
+    variable: KernelVariable, indices: list[Expr], value_of: Callable[[Expr], Value]
+) -> Value:
     """The number of an element of arrays in arrays; a single index is left as it is."""
     number = value_of(indices[0])
     for index, length in zip(indices[1:], variable.lengths, strict=True):

@@ -27,7 +27,7 @@ from wgcc.errors import WgError
 from wgcc.evaluate import from_words
 from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.ir.places import is_optimizer_state
-from wgcc.ir.program import Program, Tensor
+from wgcc.ir.program import ModelTensor, Program
 from wgcc.lazy_numpy import Array, has_numpy
 from wgcc.spelling import did_you_mean
 from wgcc.tokens.token_file import TokenFile
@@ -249,11 +249,11 @@ def read_checkpoint(path: Path, program: Program) -> tuple[dict[str, Array], Fac
         raise WgError(error.message) from None
 
 
-def tensors_of(program: Program, names: Iterable[str]) -> dict[str, Tensor]:
+def tensors_of(program: Program, names: Iterable[str]) -> dict[str, ModelTensor]:
     return {name: program.params.get(name) or program.state[name] for name in names}
 
 
-def _tensor(path: Path, name: str, program: Program) -> Tensor:
+def _tensor(path: Path, name: str, program: Program) -> ModelTensor:
     tensor = program.params.get(name) or program.state.get(name)
     if tensor is None:
         near = did_you_mean(name, [*program.params, *program.state])
@@ -262,7 +262,7 @@ def _tensor(path: Path, name: str, program: Program) -> Tensor:
     return tensor
 
 
-def _convert(path: Path, array: Array, tensor: Tensor) -> Array:
+def _convert(path: Path, array: Array, tensor: ModelTensor) -> Array:
     from wgcc_runtime.arrays import convert
 
     if tuple(array.shape) != tensor.type.shape:

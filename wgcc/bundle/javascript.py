@@ -51,7 +51,7 @@ class JavaScriptError(Exception):
     """Text that is not read: a mistake in the source of the runtime."""
 
 
-class Token(NamedTuple):
+class ScriptToken(NamedTuple):
     """`depth` counts the brackets around it; `is_new_line`: whether a line break precedes it.
 
     `kind` is comment, string, number, name, sign, regex, or template, for a part of a literal.
@@ -68,7 +68,7 @@ class Token(NamedTuple):
         return self.start + len(self.text)
 
 
-def tokenize(text: str) -> Iterator[Token]:
+def tokenize(text: str) -> Iterator[ScriptToken]:
     """All tokens, comments included, in their order."""
     scopes = _Scopes()
     opened = scopes.opened
@@ -85,7 +85,7 @@ def tokenize(text: str) -> Iterator[Token]:
         at = match.end()
         token = text[start:at]
         depth = scopes.count(kind, token) if kind in _BRACKETED else len(opened)
-        yield Token(kind, token, start, depth, "\n" in blank)
+        yield ScriptToken(kind, token, start, depth, "\n" in blank)
         if kind != "comment":
             scopes.before, scopes.last, scopes.last_kind = scopes.last, token, kind
     if opened:

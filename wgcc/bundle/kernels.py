@@ -9,7 +9,7 @@ from typing import Any
 from wgcc.backends.wgsl.print_tree import print_file
 from wgcc.kernel.rewrite.subgroups import with_subgroups
 from wgcc.schedule.kernel import GPU, Dispatch, Kernel, Schedule
-from wgcc.schedule.kernels.render import tree_of
+from wgcc.schedule.kernels.context import tree_of
 from wgcc_runtime.bundle_files import code_digest
 
 # The folder of kernels for devices with subgroup operations, and the digest of one in the plan.

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import takewhile
 
-from wgcc.bundle.javascript import JavaScriptError, Token, json_text, tokenize
+from wgcc.bundle.javascript import JavaScriptError, ScriptToken, json_text, tokenize
 
 Names = dict[str, tuple[str, ...]]
 _DECLARING = frozenset(("async", "function", "class", "const", "let"))
 _WORDS = _DECLARING | {"import", "export", "var"}
-_END = Token("end", "", 0, 0, False)
+_END = ScriptToken("end", "", 0, 0, False)
 
 
 class JoinError(Exception):
@@ -26,7 +26,7 @@ class JoinError(Exception):
 
 
 @dataclass
-class Module:
+class ScriptModule:
     """Imports are names by module, `types` those of comments; exports are modules by name."""
 
     path: str
@@ -54,8 +54,8 @@ class Module:
 
 
 @lru_cache(maxsize=512)
-def read_module(path: str, text: str) -> Module:
-    module = Module(path, text)
+def read_module(path: str, text: str) -> ScriptModule:
+    module = ScriptModule(path, text)
     try:
         _Reader(module, tokenize(text)).read_all()
     except JavaScriptError as error:
@@ -63,7 +63,7 @@ def read_module(path: str, text: str) -> Module:
     return module
 
 
-def _inside(comment: Token) -> Iterator[Token]:
+def _inside(comment: ScriptToken) -> Iterator[ScriptToken]:
     """The tokens of a comment without the stars that begin its lines."""
     tokens = tokenize(comment.text.removeprefix("/**").removesuffix("*/"))
     return (token._replace(start=comment.start) for token in tokens if token.text != "*")
@@ -72,9 +72,9 @@ def _inside(comment: Token) -> Iterator[Token]:
 class _Reader:
     """Reads tokens one after the other; `_peeked` is the next one, if it is known already."""
 
-    def __init__(self, module: Module, tokens: Iterator[Token]) -> None:
+    def __init__(self, module: ScriptModule, tokens: Iterator[ScriptToken]) -> None:
         self._module, self._tokens = module, tokens
-        self._peeked: Token | None = None
+        self._peeked: ScriptToken | None = None
         self._last = ";"
 
     def read_all(self) -> None:
@@ -96,7 +96,7 @@ class _Reader:
         """Whether the last name is one of an object: `a.import`, or `{ import: 1 }`."""
         return before in (".", "?.") or self._next().text == ":"
 
-    def read_types(self, comment: Token) -> None:
+    def read_types(self, comment: ScriptToken) -> None:
         """`@import { A, B } from './module.js'`, which is all that the comment says."""
         if (self._take().text, self._take().text) != ("@", "import"):
             raise self._error(comment)
@@ -105,7 +105,7 @@ class _Reader:
             raise self._error(comment)
         self._remove(comment.start, comment.end)
 
-    def _read_statement(self, first: Token) -> None:
+    def _read_statement(self, first: ScriptToken) -> None:
         if first.text == "import":
             self._read_import(first)
         elif first.text != "export":
@@ -122,7 +122,7 @@ class _Reader:
             self._module.exports |= dict.fromkeys(names, self._module.path)
             self._remove(first.start, keyword.start)
 
-    def _read_import(self, first: Token) -> None:
+    def _read_import(self, first: ScriptToken) -> None:
         if self._next().kind == "name":
             name = self._take().text
             self._expect(first, "from")
@@ -135,7 +135,7 @@ class _Reader:
             self._read_names(first, self._module.imports)
         self._remove(first.start, self._expect(first, ";").end)
 
-    def _read_exports(self, first: Token) -> None:
+    def _read_exports(self, first: ScriptToken) -> None:
         """`export { a };`, or `export { a } from './module.js';`."""
         names = self._take_names(first)
         owner = self._module.path
@@ -145,14 +145,14 @@ class _Reader:
         self._module.exports |= dict.fromkeys(names, owner)
         self._remove(first.start, self._expect(first, ";").end)
 
-    def _read_names(self, first: Token, groups: Names) -> None:
+    def _read_names(self, first: ScriptToken, groups: Names) -> None:
         """`{ a, b } from './module.js'`: adds the names to those of the module."""
         names = self._take_names(first)
         self._expect(first, "from")
         other = self._resolve(self._take_string(first))
         groups[other] = (*groups.get(other, ()), *names)
 
-    def _take_names(self, first: Token) -> list[str]:
+    def _take_names(self, first: ScriptToken) -> list[str]:
         self._expect(first, "{")
         names = []
         while self._next().text != "}":
@@ -169,7 +169,7 @@ class _Reader:
         self._take()
         return names
 
-    def _declare(self, keyword: Token) -> None:
+    def _declare(self, keyword: ScriptToken) -> None:
         word = keyword.text
         if word == "async":
             word = self._take().text
@@ -183,7 +183,7 @@ class _Reader:
             raise self._error(keyword)
         self._module.declared.append(name.text)
 
-    def _declare_parts(self, keyword: Token) -> None:
+    def _declare_parts(self, keyword: ScriptToken) -> None:
         """`{ a, b }` or `[a, b]`: names alone."""
         self._take()
         while self._next().text not in ("}", "]"):
@@ -193,7 +193,7 @@ class _Reader:
             elif token.text != ",":
                 raise self._error(keyword)
 
-    def _read_load(self, first: Token) -> None:
+    def _read_load(self, first: ScriptToken) -> None:
         """`import('./module.js')`; `import.meta` and paths that are computed stay as they are."""
         if self._take().text == "(" and self._next().kind == "string":
             path = self._resolve(self._take_string(first))
@@ -211,17 +211,17 @@ class _Reader:
             end += 1
         self._module.removed.append((start, end))
 
-    def _next(self) -> Token:
+    def _next(self) -> ScriptToken:
         if self._peeked is None:
             self._peeked = self._read_token()
         return self._peeked
 
-    def _take(self) -> Token:
+    def _take(self) -> ScriptToken:
         token = self._peeked or self._read_token()
         self._peeked, self._last = None, token.text
         return token
 
-    def _read_token(self) -> Token:
+    def _read_token(self) -> ScriptToken:
         """The next one that is no comment. Types that a comment imports are read."""
         for token in self._tokens:
             if token.kind != "comment":
@@ -230,12 +230,12 @@ class _Reader:
                 _Reader(self._module, _inside(token)).read_types(token)
         return _END
 
-    def _take_string(self, first: Token) -> str:
+    def _take_string(self, first: ScriptToken) -> str:
         if self._next().kind != "string":
             raise self._error(first)
         return self._take().text[1:-1]
 
-    def _expect(self, first: Token, *texts: str) -> Token:
+    def _expect(self, first: ScriptToken, *texts: str) -> ScriptToken:
         """The last of these tokens, which must come next."""
         for text in texts:
             token = self._take()
@@ -243,7 +243,7 @@ class _Reader:
                 raise self._error(first)
         return token
 
-    def _error(self, first: Token) -> JoinError:
+    def _error(self, first: ScriptToken) -> JoinError:
         line = self._module.text[first.start :].partition("\n")[0]
         return JoinError(f"{self._module.path}: this cannot be joined: {line}")
 
@@ -272,10 +272,10 @@ def join_modules(
     }
 
 
-def _closure(texts: Texts, entry: str, targets: Texts) -> list[Module]:
+def _closure(texts: Texts, entry: str, targets: Texts) -> list[ScriptModule]:
     """The modules of one file that `entry` imports, each after those it needs itself."""
     name = targets[posixpath.dirname(entry)]
-    modules: dict[str, Module] = {}
+    modules: dict[str, ScriptModule] = {}
     path_here: list[str] = []
 
     def visit(path: str) -> None:
@@ -298,7 +298,9 @@ def _closure(texts: Texts, entry: str, targets: Texts) -> list[Module]:
     return list(modules.values())
 
 
-def _needed_exports(joined: Mapping[str, list[Module]], targets: Texts) -> dict[str, set[str]]:
+def _needed_exports(
+    joined: Mapping[str, list[ScriptModule]], targets: Texts
+) -> dict[str, set[str]]:
     """The names that each file must export, because another imports them."""
     exports = {module.path: module.exports for parts in joined.values() for module in parts}
     wanted: dict[str, set[str]] = {name: set() for name in joined}
@@ -323,7 +325,7 @@ def _check_exported(path: str, other: str, names: Iterable[str], exports: Export
 class _File:
     """One file that is joined from modules; the exports are those of the last."""
 
-    def __init__(self, name: str, modules: list[Module], targets: Texts, data: Texts) -> None:
+    def __init__(self, name: str, modules: list[ScriptModule], targets: Texts, data: Texts) -> None:
         self._name, self._modules, self._targets, self._data = name, modules, targets, data
         self._constants: set[str] = set()
 
@@ -340,7 +342,7 @@ class _File:
         ]
         return "\n\n".join(filter(None, parts)) + "\n"
 
-    def _code(self, module: Module) -> str:
+    def _code(self, module: ScriptModule) -> str:
         new = {name: file for name, file in module.data.items() if name not in self._constants}
         self._constants |= new.keys()
         constants = [f"const {name} = {json_text(self._data[file])};" for name, file in new.items()]
@@ -352,7 +354,7 @@ class _File:
         yield from self._imports("import {} from '{}';", lambda module: module.imports)
         yield from self._imports("/** @import {} from '{}' */", lambda module: module.types)
 
-    def _imports(self, form: str, groups_of: Callable[[Module], Names]) -> Iterator[str]:
+    def _imports(self, form: str, groups_of: Callable[[ScriptModule], Names]) -> Iterator[str]:
         names: dict[str, set[str]] = {}
         for module in self._modules:
             for path, imported in groups_of(module).items():

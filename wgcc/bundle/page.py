@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from html import escape
 from pathlib import Path, PurePosixPath
@@ -48,11 +48,12 @@ FILES = {
     "wgcc/serve.js": "serve/serve.js",
     "wgcc/wasm.js": "wasm/wasm.js",
     "wgcc/tokens.js": "tokens/tokens.js",
+    "wgcc/adapters.js": "adapters/adapters.js",
 }
 # The script of a page, which imports them.
 PAGE = "wgcc/page.js"
-# Only bundles with a file of tokens have it.
-TOKENS = "wgcc/tokens.js"
+# Only bundles with a file of tokens have them.
+TOKENS, ADAPTERS = "wgcc/tokens.js", "wgcc/adapters.js"
 # What joins and strips: other code makes other files of the same sources.
 _TOOLS = ("page.py", "javascript.py", "modules.py")
 _BANNER = "// The runtime of wgcc, MIT licence; with comments: runtime_js of the sources of wgcc.\n"
@@ -71,7 +72,7 @@ def shipped_files(files: Iterable[str]) -> dict[str, str]:
 
 
 def without_tokens(runtime: Mapping[str, str], files: Iterable[str]) -> dict[str, str]:
-    left_out = () if TOKENIZER in files else (TOKENS,)
+    left_out = () if TOKENIZER in files else (TOKENS, ADAPTERS)
     return {name: text for name, text in runtime.items() if name not in left_out}
 
 
@@ -99,16 +100,20 @@ def page_files(folder: Path, entry: str, is_served: bool) -> dict[str, str]:
 
 
 def _kept_files(page: Mapping[str, str], entry: str) -> dict[str, str]:
-    """The files as an earlier run of this wgcc made them, if there was one."""
-    modules, data = {**runtime_modules(), **page}, _data_files()
+    sources = [entry, {**runtime_modules(), **page}, _data_files()]
+    return _keep("javascript", sources, lambda: _stripped_files(page, entry))
+
+
+def _keep(kind: str, sources: Any, make: Callable[[], dict[str, str]]) -> dict[str, str]:
+    """The files as an earlier run of this wgcc made them of these sources, if there was one."""
     tools = [_text(Path(__file__).with_name(name)) for name in _TOOLS]
-    sources = json.dumps([entry, modules, data, tools], sort_keys=True)
-    key = f"javascript-{hashlib.sha256(sources.encode()).hexdigest()[:24]}"
+    digest = hashlib.sha256(json.dumps([sources, tools], sort_keys=True).encode()).hexdigest()
+    key = f"{kind}-{digest[:24]}"
     kept = read_cached(key)
     if kept is not None:
         files: dict[str, str] = json.loads(kept)
         return files
-    files = _stripped_files(page, entry)
+    files = make()
     keep_cached(key, json.dumps(files).encode())
     return files
 
@@ -231,9 +236,8 @@ def build_page(
     def inline(match: re.Match[str]) -> str:
         if match[1].endswith(".css"):
             return f"<style>\n{_style(html, match[1])}</style>"
-        runtime = dict(page_files(html.parent, match[1], False))
-        script = _script(PAGE, runtime.pop(PAGE))
-        page = fill(script, **_values(plan, files, data, seal, large or {}))
+        runtime = dict(_scripts(html.parent, match[1]))
+        page = fill(runtime.pop(PAGE), **_values(plan, files, data, seal, large or {}))
         text = "\n".join([_runtime_objects(without_tokens(runtime, files)), page, ""])
         return f'<script type="module">\n{_safe(text)}</script>'
 
@@ -283,17 +287,22 @@ def _files_beside(sizes: Sizes) -> str:
     return json.dumps(listed, separators=(",", ":"))
 
 
-def _runtime_objects(files: Mapping[str, str]) -> str:
+def _runtime_objects(scripts: Mapping[str, str]) -> str:
     """The objects of all files; as one function, whose text also starts a worker."""
     objects = "\n".join(
-        f"const {_variable(name)}=(()=>{{\n{_script(name, text)}\n}})();"
-        for name, text in files.items()
+        f"const {_variable(name)}=(()=>{{\n{script}\n}})();" for name, script in scripts.items()
     )
-    names = ",".join(map(_variable, files))
+    names = ",".join(map(_variable, scripts))
     return f"const runtime=()=>{{\n{objects}\nreturn{{{names}}};\n}};\nconst{{{names}}}=runtime();"
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)
+def _scripts(folder: Path, entry: str) -> dict[str, str]:
+    """The files of a page as scripts."""
+    files = page_files(folder, entry, False)
+    return _keep("scripts", files, lambda: {name: _script(name, files[name]) for name in files})
+
+
 def _script(name: str, text: str) -> str:
     """A joined file without imports and exports: it takes from the objects of other files.
 

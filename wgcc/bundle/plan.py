@@ -13,7 +13,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from wgcc.backends.wasm.twin import Twin
-from wgcc.bundle.entry_records import (
+from wgcc.bundle.content import (
     capture_records,
     exchange_record,
     output_types,
@@ -23,7 +23,7 @@ from wgcc.bundle.entry_records import (
 from wgcc.bundle.kernels import KernelFile, kernel_files
 from wgcc.ir.graph import Constant, Graph, RangeCheck, RangeGuard, TensorType
 from wgcc.ir.places import STEP, optimizer_state
-from wgcc.ir.program import Init, Ports, Program, Tensor, port_keys
+from wgcc.ir.program import Init, ModelTensor, Ports, Program, port_keys
 from wgcc.schedule.kernel import (
     GPU,
     WORD,
@@ -32,8 +32,8 @@ from wgcc.schedule.kernel import (
     Place,
     Schedule,
 )
-from wgcc.schedule.kernels.copies import COPIES
 from wgcc.schedule.kernels.guard import FLAG
+from wgcc.schedule.kernels.update import COPIES
 from wgcc.tokens.token_file import TokenFile
 from wgcc_runtime.strict_json import KEY, plan_digest
 
@@ -203,7 +203,7 @@ def _tensor(type_: TensorType, place: Place, role: str, buffers: dict[str, int])
     }
 
 
-def _init(tensor: Tensor) -> Plan:
+def _init(tensor: ModelTensor) -> Plan:
     init: Init = tensor.init
     return {
         "kind": init.kind,

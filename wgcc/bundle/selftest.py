@@ -19,7 +19,7 @@ from wgcc.evaluate import OutOfRangeError, Precision, Session, effort
 from wgcc.ir.dtypes import F16, INTEGER_RANGES, LARGEST_FLOAT
 from wgcc.ir.graph import FLOATS, Graph, Value
 from wgcc.ir.places import AVERAGE, CALLS, STEP, is_random_state, optimizer_state
-from wgcc.ir.program import Program, Tensor, is_capture
+from wgcc.ir.program import ModelTensor, Program, is_capture
 from wgcc.lazy_numpy import Array, np
 
 SEED = 1
@@ -107,11 +107,11 @@ def _first_in_range(
     return None
 
 
-def _missing(program: Program, values: Mapping[str, Array]) -> dict[str, Tensor]:
+def _missing(program: Program, values: Mapping[str, Array]) -> dict[str, ModelTensor]:
     """`external` tensors whose values were not given, and tensors that start as their copies."""
     tensors = {**program.params, **program.state}
 
-    def is_missing(tensor: Tensor) -> bool:
+    def is_missing(tensor: ModelTensor) -> bool:
         origin = tensors[tensor.init.of] if tensor.init.kind == "copy" else tensor
         return origin.init.kind == "external" and origin.name not in values
 

@@ -27,8 +27,8 @@ def compile_again(
     path: Path, plan: Mapping[str, Any], sizes: Mapping[str, float], seed: int | None = None
 ) -> tuple[Compiled, dict[str, Any]]:
     """The model of a bundle from its source, and its plan, which must be that of the bundle."""
+    from wgcc.bundle.content import captured_patterns
     from wgcc.bundle.edited import as_built, check_same_model
-    from wgcc.bundle.entry_records import captured_patterns
     from wgcc.compiler import compile_file
 
     name, entries = plan["model"]["name"], list(plan["entries"])

@@ -148,7 +148,7 @@ def message_of(error: DataError) -> str:
     if error.problem not in ADVICE:
         return error.message
     words = shell_word(error.values["numbers"]) if error.values.get("numbers") else "NAMES"
-    return error.worded(ADVICE[error.problem].replace("{words}", words))
+    return error.message_with(ADVICE[error.problem].replace("{words}", words))
 
 
 def shell_word(names: Sequence[str]) -> str:

@@ -12,12 +12,13 @@ from pathlib import Path
 from wgcc.elaborate.builtins import BUILTINS
 from wgcc.elaborate.evaluation.expressions import call, value_of
 from wgcc.elaborate.evaluation.own_kernels import own_kernel
-from wgcc.elaborate.program.check_unused import Prepare, check_test, check_unused
+from wgcc.elaborate.program.check_unused import Prepare, check_function, check_layer, check_test
 from wgcc.elaborate.program.files import Loader, Trees
 from wgcc.elaborate.program.models import LARGEST_SEED, elaborate_model, trace_one
 from wgcc.elaborate.program.warnings import warn_of_names
 from wgcc.elaborate.report import Exhausted, Report
-from wgcc.elaborate.tracing.context import Context
+from wgcc.elaborate.tracing.context import Context, Parts
+from wgcc.elaborate.tracing.traced_graph import TracedGraph
 from wgcc.elaborate.tracing.values import (
     AnyValue,
     Builtin,
@@ -97,13 +98,26 @@ def check(
                 programs[definition.name] = program
         for test in file.tests:
             check_test(context, file, test, prepare)
-        check_unused(context, file)
+        _check_unused(context, file)
         if not diagnostics.errors:
             for loaded in loader.files:
                 warn_of_names(context, loaded)
     except Exhausted:
         pass
     return programs
+
+
+def _check_unused(context: Context, file: LoadedFile) -> None:
+    """Layers and functions that no entry has reached."""
+    for definition in file.layers:
+        functions = [m for m in definition.node.members if isinstance(m, ast.Function)]
+        reached = all(id(function) in context.called for function in functions)
+        if id(definition.node) not in context.instantiated or not reached:
+            check_layer(context, definition)
+    for function in file.functions:
+        if id(function.node) not in context.called:
+            with context.separate(Parts(), TracedGraph(dry=True), file.scope):
+                check_function(context, function)
 
 
 def load(

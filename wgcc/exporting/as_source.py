@@ -18,14 +18,23 @@ from wgcc.exporting.compositions import written_out
 from wgcc.exporting.op_table import ALONG, EXPRESSIONS, REDUCTIONS
 from wgcc.ir.dtypes import DTYPE_TABLE, FLOATS
 from wgcc.ir.graph import Graph, Node, Value
-from wgcc.ir.program import Program, Tensor
+from wgcc.ir.program import ModelTensor, Program
 from wgcc.lazy_numpy import np
 from wgcc.ops import OPS
 from wgcc.ops.attention import optional
 from wgcc.syntax import ast
 from wgcc.syntax.grammar import grammar
 from wgcc.syntax.print_source import print_source
-from wgcc.syntax.templates import NOWHERE, bind, call, filled, identifier, name, tree_of, typed
+from wgcc.syntax.templates import (
+    NOWHERE,
+    bind,
+    call,
+    fill_form,
+    identifier,
+    name,
+    tree_of,
+    type_expr,
+)
 
 # The tree of a node, of the trees of its operands.
 Rule: TypeAlias = Callable[[Node, "list[ast.Expr]"], ast.Expr]
@@ -70,7 +79,7 @@ def _own_function(own: str, node: Node) -> ast.Function:
         for letter, kind in zip(LETTERS, kinds[:-1], strict=False)
     )
     function = node.attrs["function"]
-    body = filled("wgsl({0}, {1})", function.file, function.name)
+    body = fill_form("wgsl({0}, {1})", function.file, function.name)
     return ast.Function(NOWHERE, False, identifier(own), (), values, kinds[-1], body)
 
 
@@ -105,8 +114,8 @@ def _word(text: str) -> str:
     return f"v{word}" if not word or word[0].isdigit() else word
 
 
-def _member(tensor: Tensor, names: _Names) -> ast.Param | ast.State:
-    own, kind = identifier(names.of(tensor.name)), typed(tensor.type.dtype, tensor.type.shape)
+def _member(tensor: ModelTensor, names: _Names) -> ast.Param | ast.State:
+    own, kind = identifier(names.of(tensor.name)), type_expr(tensor.type.dtype, tensor.type.shape)
     if tensor.init.kind == "value" and not any(tensor.init.values):
         zeros = call("zeros", kind)
         if not tensor.trainable:
@@ -146,7 +155,7 @@ def _entry(graph: Graph, names: _Names) -> ast.Function:
 
 
 def _type(value: Value) -> ast.TypeExpr:
-    return typed(value.dtype, value.shape)
+    return type_expr(value.dtype, value.shape)
 
 
 def _literal(array: Any, value: Value) -> ast.Expr:
@@ -260,13 +269,13 @@ def _call_with_shape(function: str) -> Rule:
 
 
 def _template(text: str) -> Rule:
-    return lambda node, operands: filled(text, *operands)
+    return lambda node, operands: fill_form(text, *operands)
 
 
 def _cast(node: Node, operands: list[ast.Expr]) -> ast.Expr:
     if node.output.dtype == "bool":
         zero = _number(0, node.inputs[0].dtype)
-        return filled("{0} != {1}", operands[0], zero)
+        return fill_form("{0} != {1}", operands[0], zero)
     return call(ast.Dtype(NOWHERE, node.output.dtype), operands[0])
 
 

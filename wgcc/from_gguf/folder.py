@@ -29,6 +29,8 @@ from wgcc.tokens.token_file import Unusable
 
 MODEL, WEIGHTS, TOKENS, BUNDLE = "model.wg", "weights.safetensors", "tokenizer.json", "bundle"
 TEMPLATE = "chat_template.txt"
+# Files of adapters name it.
+ARCHITECTURE = "architecture.txt"
 LONGEST_PROMPT = 16
 # Sums of a few thousand products in f32, through all blocks, against f64.
 TOLERANCE = 2e-3
@@ -77,6 +79,7 @@ def import_model(
             if rounded:
                 notes.append(_loss(given, scores(original, decoder, prompt)))
         contents[WEIGHTS] = _weights_content(compiled.program, arrays)
+        contents[ARCHITECTURE] = f"{decoder.architecture}\n".encode()
         contents["README.md"] = _readme(path.name, title, decoder, notes, difference).encode()
         contents |= {f"{BUNDLE}/{member}": data for member, data in bundle.items()}
     count = sum(tensor.type.size for tensor in compiled.program.params.values())
@@ -204,6 +207,14 @@ def _readme(
         "read a chunk and a token with a cache; `forget` empties it.",
         "",
     ])  # fmt: skip
+
+
+def architecture_of(folder: Path) -> str:
+    """That of an imported folder's model, as GGUF files name it."""
+    path = folder / ARCHITECTURE
+    if not path.is_file():
+        raise WgError(f"{folder} has no {ARCHITECTURE}: import the model again")
+    return path.read_text(encoding="utf-8").strip()
 
 
 def record(output: Path, imported: ImportedDecoder) -> dict[str, Any]:

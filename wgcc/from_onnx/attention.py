@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from wgcc.elaborate.index_ranges.intervals import ARITHMETIC
-from wgcc.from_onnx.context import Op
+from wgcc.from_onnx.context import OnnxOp
 from wgcc.from_onnx.literals import is_infinite, real
 from wgcc.from_onnx.patterns import match, matches, number
-from wgcc.from_onnx.values import Leaf, Member, Operand, Part, Shape, Value
+from wgcc.from_onnx.values import Computed, Leaf, ModelMember, Operand, Part, Shape
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast
 
@@ -51,8 +51,8 @@ class Replaced:
 class Scores:
     """Scaled products, with the changes that were made to them, the last one first."""
 
-    q: Value
-    keys: Value
+    q: Computed
+    keys: Computed
     scale: float
     changes: tuple[Added | Replaced, ...] = ()
 
@@ -61,10 +61,10 @@ class Scores:
         return (*self.q.shape[:-1], self.keys.shape[-1])
 
 
-def attention(op: Op, weights: Operand, v: Operand) -> Value | None:
+def attention(op: OnnxOp, weights: Operand, v: Operand) -> Computed | None:
     """`attention(q, k, v)`, if this is the product of such weights and values."""
     softmax = _softmax(op, weights)
-    if softmax is None or not isinstance(v, Value):
+    if softmax is None or not isinstance(v, Computed):
         return None
     scores = _scores(op, softmax.scores)
     if scores is None or not _fits(scores, v) or not softmax.guards(scores):
@@ -86,9 +86,9 @@ def attention(op: Op, weights: Operand, v: Operand) -> Value | None:
     )  # fmt: skip
 
 
-def _plain(op: Op, item: Operand, name: str) -> Value:
+def _plain(op: OnnxOp, item: Operand, name: str) -> Computed:
     """Heads before rows, under the name that everybody uses."""
-    assert isinstance(item, Value)
+    assert isinstance(item, Computed)
     value = _before_move(op, item)
     rank = len(value.shape)
     if value.order == tuple(range(rank)):
@@ -117,7 +117,7 @@ class SoftmaxOfScores:
         return self.mask is None or (added == [self.mask] and len(scores.changes) == 1)
 
 
-def _softmax(op: Op, weights: Operand) -> SoftmaxOfScores | None:
+def _softmax(op: OnnxOp, weights: Operand) -> SoftmaxOfScores | None:
     guard = match(op, weights, "where({0}, {1}, {2})")
     softmax = match(op, guard[2] if guard else weights, "softmax({0})")
     if softmax is None:
@@ -128,7 +128,7 @@ def _softmax(op: Op, weights: Operand) -> SoftmaxOfScores | None:
     test, nothing, inner = guard
     if number(nothing) != 0:
         return None
-    if isinstance(test, Member):
+    if isinstance(test, ModelMember):
         return None if test.arrays[""].any() else SoftmaxOfScores(scores)
     undefined = match(op, test, "isnan({0})")
     if undefined is not None:
@@ -137,7 +137,7 @@ def _softmax(op: Op, weights: Operand) -> SoftmaxOfScores | None:
     return SoftmaxOfScores(scores, True, mask) if mask is not None else None
 
 
-def _tested_mask(op: Op, test: Part) -> Part | None:
+def _tested_mask(op: OnnxOp, test: Part) -> Part | None:
     """The mask, if this asks which of its rows are -inf."""
     parts = match(op, test, "max({0}, axis = {1}, keep = true) == {2}")
     if parts is None or exact_number(parts[2]) != -math.inf:
@@ -146,7 +146,7 @@ def _tested_mask(op: Op, test: Part) -> Part | None:
     return mask if number(parts[1]) == len(_shape(mask)) - 1 else None
 
 
-def _scores(op: Op, part: object, steps: int = MOST_STEPS) -> Scores | None:
+def _scores(op: OnnxOp, part: object, steps: int = MOST_STEPS) -> Scores | None:
     """The scores that a value holds, if it is computed from the product of two tensors."""
     if not steps:
         return None
@@ -166,26 +166,30 @@ def _scores(op: Op, part: object, steps: int = MOST_STEPS) -> Scores | None:
     return None
 
 
-def _products(op: Op, q: Part, keys: Part) -> Scores | None:
-    if not isinstance(q, Value) or not isinstance(keys, Value):
+def _products(op: OnnxOp, q: Part, keys: Part) -> Scores | None:
+    if not isinstance(q, Computed) or not isinstance(keys, Computed):
         return None
     q, a = _without_factors(op, q)
     keys, b = _without_factors(op, keys)
     return Scores(q, keys, a * b)
 
 
-def _without_factors(op: Op, value: Value) -> tuple[Value, float]:
+def _without_factors(op: OnnxOp, value: Computed) -> tuple[Computed, float]:
     """Exporters multiply queries and keys with the root of the scale."""
     factor = 1.0
     while True:
         value = _before_move(op, value)
         product = _factor(op, value)
-        if product is None or not isinstance(product[0], Value) or product[0].shape != value.shape:
+        if (
+            product is None
+            or not isinstance(product[0], Computed)
+            or product[0].shape != value.shape
+        ):
             return value, factor
         value, factor = product[0], factor * product[1]
 
 
-def _before_move(op: Op, value: Value) -> Value:
+def _before_move(op: OnnxOp, value: Computed) -> Computed:
     """The same tensor before its axes were stored in another order."""
     made = op.writer.made_by.get(value)
     before = made.operand if made is not None and made.function == "rearrange" else None
@@ -193,7 +197,7 @@ def _before_move(op: Op, value: Value) -> Value:
     return before if before is not None and is_moved else value
 
 
-def _factor(op: Op, part: object) -> tuple[Part, float] | None:
+def _factor(op: OnnxOp, part: object) -> tuple[Part, float] | None:
     """A tensor and the number that it is multiplied with."""
     for value, factor in matches(op, part, "{0} * {1}"):
         if (multiplier := number(factor)) is not None:
@@ -203,7 +207,7 @@ def _factor(op: Op, part: object) -> tuple[Part, float] | None:
     return (quotient[0], 1.0 / divisor) if quotient is not None and divisor else None
 
 
-def _changes(op: Op, part: object) -> list[tuple[Added | Replaced, Part]]:
+def _changes(op: OnnxOp, part: object) -> list[tuple[Added | Replaced, Part]]:
     """How a value may have been made of scores, and which they are."""
     sums = list(matches(op, part, "{0} + {1}"))
     if sums:
@@ -220,7 +224,7 @@ def _changes(op: Op, part: object) -> list[tuple[Added | Replaced, Part]]:
     ]
 
 
-def _fits(scores: Scores, v: Value) -> bool:
+def _fits(scores: Scores, v: Computed) -> bool:
     """Leading axes are the same, and masks have at most those of the scores."""
     q, keys = scores.q.shape, scores.keys.shape
     if len(q) < 3 or not q[:-2] == keys[:-2] == v.shape[:-2] or keys[-1] != v.shape[-2]:
@@ -230,9 +234,9 @@ def _fits(scores: Scores, v: Value) -> bool:
 
 
 def _shape(part: Part) -> Shape:
-    if isinstance(part, Member):
+    if isinstance(part, ModelMember):
         return tuple(part.arrays[""].shape)
-    return part.shape if isinstance(part, Value) else ()
+    return part.shape if isinstance(part, Computed) else ()
 
 
 def _broadcasts(shape: Shape, whole: Shape) -> bool:
@@ -249,7 +253,7 @@ class Mask:
     offset: int = 0
 
 
-def _mask(op: Op, scores: Scores, is_guarded: bool) -> Mask | None:
+def _mask(op: OnnxOp, scores: Scores, is_guarded: bool) -> Mask | None:
     if not scores.changes:
         return Mask()
     if len(scores.changes) == 1:
@@ -270,7 +274,7 @@ def _mask(op: Op, scores: Scores, is_guarded: bool) -> Mask | None:
 def _hidden(change: Added | Replaced) -> Array | None:
     """Which keys a stored mask hides; None if it does anything else."""
     part = change.mask if isinstance(change, Added) else change.condition
-    if not isinstance(part, Member) or set(part.arrays) != {""}:
+    if not isinstance(part, ModelMember) or set(part.arrays) != {""}:
         return None
     array = part.arrays[""]
     if isinstance(change, Replaced):
@@ -288,19 +292,19 @@ def _causal_offset(hidden: Array, scores: Shape) -> int | None:
     return offset if offset >= 0 and (hidden == wanted).all() else None
 
 
-def _low(op: Op, change: Added | Replaced) -> float:
+def _low(op: OnnxOp, change: Added | Replaced) -> float:
     """Only -inf makes a row that is not a number: keys that a finite number hides count again."""
     least = change.low if isinstance(change, Replaced) else bounds(op, change.mask)[0]
     return HIDDEN if least == -math.inf else LOW
 
 
-def _change_mask(op: Op, mask: Part | None, change: Added | Replaced, low: float) -> Part:
+def _change_mask(op: OnnxOp, mask: Part | None, change: Added | Replaced, low: float) -> Part:
     """The mask after the change that was made to the scores."""
     if isinstance(change, Added):
         added = _bound_mask(op, change.mask, low)
         return added if mask is None else _emit(op, "{0} + {1}", mask, added)
     held = change.condition
-    if mask is None and isinstance(held, Member):
+    if mask is None and isinstance(held, ModelMember):
         hidden = held.arrays[""] if change.hides else ~held.arrays[""]
         return op.parameter_of(np.where(hidden, np.float32(low), np.float32(0)), "mask")
     before = real(0.0) if mask is None else mask
@@ -308,20 +312,20 @@ def _change_mask(op: Op, mask: Part | None, change: Added | Replaced, low: float
     return _emit(op, "where({0}, {1}, {2})", held, *sides)
 
 
-def _bound_mask(op: Op, mask: Part, low: float) -> Part:
+def _bound_mask(op: OnnxOp, mask: Part, low: float) -> Part:
     """Raises numbers of a mask that are so low that they would hide keys altogether."""
-    if isinstance(mask, Member):
+    if isinstance(mask, ModelMember):
         bounded = np.maximum(mask.arrays[""], np.float32(low))
         same = np.array_equal(bounded, mask.arrays[""])
         return mask if same else op.parameter_of(bounded, "mask")
-    if not isinstance(mask, Value) or bounds(op, mask)[0] >= low:
+    if not isinstance(mask, Computed) or bounds(op, mask)[0] >= low:
         return mask
     return _emit(op, "maximum({0}, {1})", mask, real(low))
 
 
-def _emit(op: Op, text: str, *parts: Part) -> Value:
+def _emit(op: OnnxOp, text: str, *parts: Part) -> Computed:
     plain = [
-        op.with_order(part, None) if isinstance(part, Value) and len(part.shape) > 1 else part
+        op.with_order(part, None) if isinstance(part, Computed) and len(part.shape) > 1 else part
         for part in parts
     ]
     return op.emit(text, *plain, name="mask")
@@ -335,15 +339,15 @@ OPS = {"+": "add", "-": "sub", "*": "mul", "maximum": "maximum", "minimum": "min
        "abs": "abs", "square": "square"}  # fmt: skip
 
 
-def bounds(op: Op, part: object, steps: int = MOST_STEPS) -> Bounds:
+def bounds(op: OnnxOp, part: object, steps: int = MOST_STEPS) -> Bounds:
     """Infinite only where a number of the file is, or nothing is known."""
     part = part.part if isinstance(part, Leaf) else part
     held = exact_number(part)
     if held is not None:
         return held, held
-    if isinstance(part, Member):
+    if isinstance(part, ModelMember):
         return _stored_bounds(part)
-    made = op.writer.made_by.get(part) if isinstance(part, Value) else None
+    made = op.writer.made_by.get(part) if isinstance(part, Computed) else None
     if made is not None:
         return bounds(op, made.tree, steps - 1) if steps else UNKNOWN
     return _bounds_of_tree(op, part, steps)
@@ -352,24 +356,24 @@ def bounds(op: Op, part: object, steps: int = MOST_STEPS) -> Bounds:
 def exact_number(part: object) -> float | None:
     """A number; infinity where the file has it, though the text has the largest float instead."""
     held = number(part)
-    endless = is_infinite(part) or (isinstance(part, Member) and part.is_infinite)
+    endless = is_infinite(part) or (isinstance(part, ModelMember) and part.is_infinite)
     return math.copysign(math.inf, held) if held is not None and endless else held
 
 
-def _stored_bounds(member: Member) -> Bounds:
+def _stored_bounds(member: ModelMember) -> Bounds:
     array = member.arrays.get("")
     if array is None or not array.size or member.is_infinite:
         return UNKNOWN
     return float(array.min()), float(array.max())
 
 
-def _bounds_of_tree(op: Op, tree: object, steps: int) -> Bounds:
+def _bounds_of_tree(op: OnnxOp, tree: object, steps: int) -> Bounds:
     name, operands = _form(tree)
     if name in ("reshape", "rearrange"):
         return bounds(op, operands[0], steps)
     if name == "f32" and isinstance(operands[0], Leaf):
         part = operands[0].part
-        return WHOLE.get(part.dtype, UNKNOWN) if isinstance(part, Value) else UNKNOWN
+        return WHOLE.get(part.dtype, UNKNOWN) if isinstance(part, Computed) else UNKNOWN
     if name == "where":
         (a, b), (c, d) = (bounds(op, part, steps) for part in operands[1:])
         return min(a, c), max(b, d)

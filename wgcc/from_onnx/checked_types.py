@@ -14,14 +14,14 @@ from wgcc.elaborate.tracing.values import Scope, Tensor
 from wgcc.errors import Diagnostics, Source
 from wgcc.from_onnx.literals import replace_infinity
 from wgcc.from_onnx.problems import CannotImport
-from wgcc.from_onnx.values import Leaf, Member, Shape, Value, dtype_of
+from wgcc.from_onnx.values import Computed, Leaf, ModelMember, Shape, dtype_of
 from wgcc.syntax import ast
 from wgcc.syntax.templates import name, rewrite
 
 
 def checked_type(tree: ast.Expr) -> tuple[str, Shape]:
     """The element type and the stored shape of one tensor."""
-    names: dict[Value | Member, str] = {}
+    names: dict[Computed | ModelMember, str] = {}
 
     def change(node: ast.Syntax) -> ast.Syntax | None:
         if isinstance(node, Leaf):
@@ -55,8 +55,8 @@ def _checker() -> tuple[Context, Diagnostics, Scope]:
     return context, diagnostics, file.scope
 
 
-def _type_of(part: Value | Member) -> tuple[str, tuple[Dim, ...]]:
-    if isinstance(part, Value):
+def _type_of(part: Computed | ModelMember) -> tuple[str, tuple[Dim, ...]]:
+    if isinstance(part, Computed):
         dtype, shape = part.dtype, part.stored_shape
     else:
         dtype, shape = dtype_of(part.arrays[""].dtype), tuple(part.arrays[""].shape)

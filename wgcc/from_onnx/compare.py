@@ -13,7 +13,7 @@ from typing import Any
 from wgcc.errors import WgError
 from wgcc.from_onnx.convert import Converted
 from wgcc.from_onnx.literals import LARGEST
-from wgcc.from_onnx.values import Constant, Member, Shape, Traced, Value
+from wgcc.from_onnx.values import Computed, ModelMember, Shape, Stored, Traced
 from wgcc.ir.dtypes import F16, FLOATS
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast
@@ -107,14 +107,14 @@ def compared_numbers(traced: Traced) -> dict[str, tuple[int, int]]:
     origin = {value: name for name, value in traced.inputs.items() if value.dtype != "f32"}
     for item in traced.statements:
         sources = [
-            origin[part] for part in item.parts if isinstance(part, Value) and part in origin
+            origin[part] for part in item.parts if isinstance(part, Computed) and part in origin
         ]
         if not sources:
             continue
         if item.alias_of is not None or item.function in SAME_NUMBERS:
             origin |= dict.fromkeys(item.outputs, sources[0])
         if isinstance(item.tree, ast.Binary) and item.tree.op == "==":
-            for table in (part.arrays[""] for part in item.parts if isinstance(part, Member)):
+            for table in (part.arrays[""] for part in item.parts if isinstance(part, ModelMember)):
                 ranges[sources[0]] = int(table.min()), int(table.max())
     return ranges
 
@@ -177,7 +177,7 @@ def differences(
         right, got = (np.asarray(x).astype(np.float64) for x in (wanted[name], results[own]))
         if got.shape != right.shape:
             raise WgError(f"`{name}` is {list(got.shape)}, but {list(right.shape)} in the original")
-        is_constant = isinstance(converted.traced.outputs[name], Constant)
+        is_constant = isinstance(converted.traced.outputs[name], Stored)
         item = replace(_difference(name, got, right), tolerance=tolerance)
         compared.append(replace(item, caveat=_caveat(right, is_constant)))
     return compared

@@ -12,16 +12,16 @@ from wgcc.from_onnx.checked_types import checked_type
 from wgcc.from_onnx.literals import finite, literal, real
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.values import (
-    Constant,
+    Computed,
     Leaf,
-    Member,
+    ModelMember,
+    OnnxType,
     Operand,
     Part,
     Scope,
     Shape,
     Statement,
-    TensorType,
-    Value,
+    Stored,
     Writer,
     axes_pattern,
     channels_last_order,
@@ -33,7 +33,7 @@ from wgcc.from_onnx.values import (
 from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast
-from wgcc.syntax.templates import NOWHERE, call, constructor, filled, tree_of
+from wgcc.syntax.templates import NOWHERE, call, constructor, fill_form, tree_of
 
 # What a hole of a template is filled with, beside numbers, strings and lists of such.
 Given: TypeAlias = Any
@@ -45,14 +45,14 @@ NUMBERED_BLOCK = re.compile(r"(.*\.)?\d+|(layer|block|stage)s?_\d+")
 
 
 @dataclass(slots=True)
-class Op:
+class OnnxOp:
     """A node with its operands. `types` are those of its outputs, by ONNX's own inference."""
 
     kind: str
     opset: int
     attributes: dict[str, Any]
     inputs: list[Operand | None]
-    types: list[TensorType]
+    types: list[OnnxType]
     scope: Scope
     node: str
     name: str
@@ -78,7 +78,7 @@ class Op:
     def constant(self, place: int, what: str) -> Array:
         """Numbers that must be known now."""
         operand = self.operand(place)
-        if isinstance(operand, Value):
+        if isinstance(operand, Computed):
             raise CannotImport(f"its {what} are computed at run time (`{operand.name}`)")
         return operand.array
 
@@ -91,30 +91,30 @@ class Op:
     # Results
 
     @property
-    def type(self) -> TensorType:
+    def type(self) -> OnnxType:
         return self.types[0]
 
-    def result(self, text: str, *parts: Given, order: Shape | None = None) -> Value:
+    def result(self, text: str, *parts: Given, order: Shape | None = None) -> Computed:
         """The node's first output."""
         value = self.output(0, order)
         self.emit_many(text, *parts, values=(value,))
         return value
 
-    def output(self, place: int, order: Shape | None = None) -> Value:
+    def output(self, place: int, order: Shape | None = None) -> Computed:
         """A new value of the type of an output."""
         output_type = self.types[place]
         order = order or plain_order(output_type.shape)
-        return Value(output_type.dtype, output_type.shape, order, self.name, output_type.element)
+        return Computed(output_type.dtype, output_type.shape, order, self.name, output_type.element)
 
     def emit(
         self, text: str, *parts: Given, order: Shape | None = None, name: str = "", element: int = 0
-    ) -> Value:
+    ) -> Computed:
         """A new value, of the type that the checker of the language finds."""
-        tree = filled(text, *map(self.tree, parts))
+        tree = fill_form(text, *map(self.tree, parts))
         dtype, stored = checked_type(tree)
         order = order or plain_order(stored)
         shape = tuple(stored[order.index(axis)] for axis in range(len(stored)))
-        value = Value(dtype, shape, order, name or self.name, element)
+        value = Computed(dtype, shape, order, name or self.name, element)
         self.add(Statement((value,), tree, self.scope, self.node))
         return value
 
@@ -123,22 +123,22 @@ class Op:
         given = {name: self.tree(item) for name, item in named.items()}
         return call(function, *map(self.tree, parts), **given)
 
-    def index(self, x: Given, items: Sequence[Given], **kind: Any) -> Value:
+    def index(self, x: Given, items: Sequence[Given], **kind: Any) -> Computed:
         """`x[items]`."""
         indices: list[Any] = [self.tree(item) for item in items]
         value: Any = self.tree(x)
         return self.emit("{0}", ast.Index(NOWHERE, value, tuple(indices)), **kind)
 
-    def index_result(self, x: Given, items: Sequence[Given]) -> Value:
+    def index_result(self, x: Given, items: Sequence[Given]) -> Computed:
         """The node's first output, as `x[items]`."""
         return self.index(x, items, element=self.type.element)
 
     def emit_many(
-        self, text: str, *parts: Given, values: tuple[Value, ...], targets: str = ""
+        self, text: str, *parts: Given, values: tuple[Computed, ...], targets: str = ""
     ) -> None:
         """`text` is a template whose holes get `parts`; `targets` one whose holes get `values`."""
-        tree = filled(text, *map(self.tree, parts))
-        unpacked = filled(f"[{targets}]", *map(leaf, values)) if targets else None
+        tree = fill_form(text, *map(self.tree, parts))
+        unpacked = fill_form(f"[{targets}]", *map(leaf, values)) if targets else None
         items = unpacked.items if isinstance(unpacked, ast.ListExpr) else ()
         self.add(Statement(values, tree, self.scope, self.node, items))
 
@@ -148,9 +148,9 @@ class Op:
 
     def tree(self, item: Given) -> ast.Syntax | None:
         """The syntax tree of an operand, a number or a list of such; None stays None."""
-        if isinstance(item, Value | Constant | Member):
+        if isinstance(item, Computed | Stored | ModelMember):
             part = self.part(item)
-            return leaf(part) if isinstance(part, Value | Member) else part
+            return leaf(part) if isinstance(part, Computed | ModelMember) else part
         if isinstance(item, list | tuple):
             inner = map(self.tree, item)
             return tree_of(tuple(inner) if isinstance(item, tuple) else list(inner))
@@ -160,20 +160,20 @@ class Op:
         return None if item is None else tree_of(int(item) if is_whole else item)
 
     def part(self, item: Operand | Part) -> Part:
-        if isinstance(item, Constant):
+        if isinstance(item, Stored):
             item = self.recompute(item)
-        return self._constant_part(item) if isinstance(item, Constant) else item
+        return self._constant_part(item) if isinstance(item, Stored) else item
 
-    def recompute(self, constant: Constant) -> Operand:
+    def recompute(self, constant: Stored) -> Operand:
         """Computes a folded constant at run time from its weights, so that training changes it."""
         if constant.again is None:
             return constant
         try:
             return constant.again()
         except CannotImport:
-            return Constant(constant.array)
+            return Stored(constant.array)
 
-    def _constant_part(self, constant: Constant) -> Part:
+    def _constant_part(self, constant: Stored) -> Part:
         """Few numbers are written as such, others become parameters."""
         array = constant.array
         if array.ndim > 1 or array.size > LONGEST_LIST or np.isnan(array).any():
@@ -187,7 +187,7 @@ class Op:
             return call(ast.Dtype(NOWHERE, constant.dtype), numbers)
         return self.parameter(constant)
 
-    def parameter(self, constant: Constant, name: str = "") -> Part:
+    def parameter(self, constant: Stored, name: str = "") -> Part:
         """The parameter that holds a constant; the same one for every use of it."""
         known = self.writer.members.get(constant.source)
         if known is None:
@@ -202,11 +202,11 @@ class Op:
         pattern = axes_pattern(axes or plain, constant.axes or plain)
         return self.emit("rearrange({0}, {1})", member, pattern, name=member.name)
 
-    def new_parameter(self, constant: Constant, name: str) -> Member:
+    def new_parameter(self, constant: Stored, name: str) -> ModelMember:
         array = self.narrow(constant.array)
         was_infinite = array.dtype.kind == "f" and not np.isfinite(constant.array).all()
         source = self.writer.stored.titles.get(constant.source, constant.source)
-        return Member(
+        return ModelMember(
             {"": array}, name or source or self.name, source=constant.source,
             is_frozen=not self.writer.is_weight(constant), is_infinite=bool(was_infinite),
         )  # fmt: skip
@@ -218,21 +218,21 @@ class Op:
         name: str,
         arrays: Mapping[str, Array],
         **options: Given,
-    ) -> Member:
+    ) -> ModelMember:
         """A standard layer with these parameters; options that are None are not written."""
         held = {key: self.narrow(array) for key, array in arrays.items()}
         given = {key: self.tree(option) for key, option in options.items()}
-        return Member(held, name, constructor(kind, sizes, given))
+        return ModelMember(held, name, constructor(kind, sizes, given))
 
-    def parameter_of(self, array: Array, name: str = "table") -> Member:
+    def parameter_of(self, array: Array, name: str = "table") -> ModelMember:
         """A frozen parameter with numbers that the import has computed."""
-        return self.new_parameter(Constant(array), name)
+        return self.new_parameter(Stored(array), name)
 
     def tensor(self, operand: Operand) -> Operand | Part:
         """An operand that must not be a list of numbers in the text."""
-        if isinstance(operand, Constant):
+        if isinstance(operand, Stored):
             operand = self.recompute(operand)
-        return self.parameter(operand) if isinstance(operand, Constant) else operand
+        return self.parameter(operand) if isinstance(operand, Stored) else operand
 
     def layer_name(self, default: str) -> str:
         """The module that a node belongs to, or else what it is."""
@@ -265,9 +265,9 @@ class Op:
     def with_order(self, operand: Operand, order: Shape | None) -> Operand:
         """The operand stored in an order of axes; ONNX's own without one."""
         wanted = order or plain_order(operand.shape)
-        if isinstance(operand, Constant) and wanted != plain_order(wanted):
+        if isinstance(operand, Stored) and wanted != plain_order(wanted):
             operand = self.recompute(operand)
-        if isinstance(operand, Constant):
+        if isinstance(operand, Stored):
             return reorder_constant(operand, wanted)
         if operand.order == wanted:
             return operand
@@ -276,7 +276,7 @@ class Op:
             self.writer.orders[key] = self._move(operand, wanted)
         return self.writer.orders[key]
 
-    def _move(self, value: Value, order: Shape) -> Value:
+    def _move(self, value: Computed, order: Shape) -> Computed:
         tree = self.call("rearrange", value, axes_pattern(value.order, order))
         return self.emit("{0}", tree, order=order, name=value.name, element=value.element)
 
@@ -290,9 +290,9 @@ class Op:
 
     def permute(self, operand: Operand, axes: Sequence[int]) -> Operand:
         """The operand with ONNX's axes in another order; elements are moved when that is needed."""
-        if isinstance(operand, Constant):
+        if isinstance(operand, Stored):
             operand = self.recompute(operand)
-        if isinstance(operand, Constant):
+        if isinstance(operand, Stored):
             return permute_constant(operand, tuple(axes))
         order = tuple(list(axes).index(axis) for axis in operand.order)
         return self.emit("{0}", operand, order=order, name=operand.name, element=operand.element)
@@ -301,28 +301,28 @@ class Op:
         if operand.shape == shape:
             return self.with_order(operand, None)
         check_elements(operand.shape, shape)
-        if isinstance(operand, Constant):
+        if isinstance(operand, Stored):
             operand = self.recompute(operand)
-        if isinstance(operand, Constant):
+        if isinstance(operand, Stored):
             return self._reshaped_constant(operand, shape)
         plain = self._before_reshape(operand)
         if plain.shape == shape:
             return self.with_order(plain, None)
         return self.emit("reshape({0}, {1})", plain, list(shape), element=operand.element)
 
-    def _reshaped_constant(self, constant: Constant, shape: Shape) -> Operand:
+    def _reshaped_constant(self, constant: Stored, shape: Shape) -> Operand:
         """A weight stays one; what other nodes read as well keeps its shape."""
         if not self.writer.is_weight(constant):
-            return Constant(constant.array.reshape(shape))
+            return Stored(constant.array.reshape(shape))
         if constant.source not in self.writer.shared:
-            return Constant(constant.array.reshape(shape), constant.source)
+            return Stored(constant.array.reshape(shape), constant.source)
         whole = self.parameter(constant)
         return self.emit("reshape({0}, {1})", whole, list(shape))
 
     def view(self, operand: Operand, shape: Shape) -> Operand:
         """Like `reshape`, but axes stay stored in their order where the new shape allows that."""
         source: object = operand
-        while isinstance(source, Value):
+        while isinstance(source, Computed):
             order = kept_order(source, shape)
             if order is not None and order != plain_order(shape):
                 text, sizes = "reshape({0}, {1})", [shape[axis] for axis in order]
@@ -333,7 +333,7 @@ class Op:
             source = made.reshapes
         return self.reshape(operand, shape)
 
-    def _before_reshape(self, value: Value) -> Operand:
+    def _before_reshape(self, value: Computed) -> Operand:
         """The tensor whose elements these are, in the order that `reshape` sees."""
         made = self.writer.made_by.get(value)
         before = made.reshapes if made else None
@@ -354,7 +354,7 @@ class Op:
             self.writer.traced.notes.append(text)
 
 
-def leaf(part: Value | Member) -> Leaf:
+def leaf(part: Computed | ModelMember) -> Leaf:
     return Leaf(NOWHERE, part)
 
 
@@ -367,14 +367,14 @@ def check_elements(before: Shape, after: Shape) -> None:
         )
 
 
-def reorder_constant(constant: Constant, order: Shape) -> Constant:
+def reorder_constant(constant: Stored, order: Shape) -> Stored:
     return constant if order == plain_order(order) else permute_constant(constant, order)
 
 
-def permute_constant(constant: Constant, axes: Shape) -> Constant:
+def permute_constant(constant: Stored, axes: Shape) -> Stored:
     before = constant.axes or plain_order(constant.shape)
     array = constant.array.transpose(axes)
     if not constant.source:
-        return Constant(array)
+        return Stored(array)
     after = tuple(before[axis] for axis in axes)
-    return Constant(array, constant.source, None if after == plain_order(after) else after)
+    return Stored(array, constant.source, None if after == plain_order(after) else after)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from wgcc.from_onnx.context import Op
+from wgcc.from_onnx.context import OnnxOp
 from wgcc.from_onnx.infer import element_of
 from wgcc.from_onnx.loops import (
     FIRST_STATE,
-    Rounds,
+    OnnxLoop,
     Values,
     as_scan,
     check_body,
@@ -24,13 +24,13 @@ from wgcc.from_onnx.loops import (
 from wgcc.from_onnx.names import word
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.rule import at_axis, axis_of
-from wgcc.from_onnx.values import Constant, Operand, Value, plain_order
+from wgcc.from_onnx.values import Computed, Operand, Stored, plain_order
 from wgcc.lazy_numpy import np
 from wgcc.schedule.limits import MAX_RUN
-from wgcc.syntax.templates import filled
+from wgcc.syntax.templates import fill_form
 
 if TYPE_CHECKING:
-    from wgcc.from_onnx.trace import Tracer
+    from wgcc.from_onnx.trace import Trace
 
 # Of rounds that differ, so many are written out; of those that are computed now, more.
 MOST_ROUNDS = 64
@@ -38,9 +38,9 @@ MOST_KNOWN_ROUNDS = 4096
 INT64 = 7
 
 
-def branch(tracer: Tracer, op: Op, values: Values) -> list[Operand]:
+def branch(tracer: Trace, op: OnnxOp, values: Values) -> list[Operand]:
     condition = op.operand(0)
-    if not isinstance(condition, Constant):
+    if not isinstance(condition, Stored):
         return _both(tracer, op, values, condition)
     chosen = "then_branch" if bool(condition.array.reshape(-1)[0]) else "else_branch"
     graph = op.attributes[chosen]
@@ -48,7 +48,7 @@ def branch(tracer: Tracer, op: Op, values: Values) -> list[Operand]:
     return run_inner(tracer, graph, values, ())
 
 
-def _both(tracer: Tracer, op: Op, values: Values, condition: Value) -> list[Operand]:
+def _both(tracer: Trace, op: OnnxOp, values: Values, condition: Computed) -> list[Operand]:
     """Both branches are computed, and one is chosen, if their results are alike."""
     try:
         sides = [
@@ -72,7 +72,7 @@ def _both(tracer: Tracer, op: Op, values: Values, condition: Value) -> list[Oper
     return outputs
 
 
-def _remedy(op: Op, condition: Value) -> str:
+def _remedy(op: OnnxOp, condition: Computed) -> str:
     """A condition that depends on single numbers alone is known if these are."""
     inputs = {value: name for name, value in op.writer.traced.inputs.items()}
     names: dict[str, None] = {}
@@ -84,7 +84,7 @@ def _remedy(op: Op, condition: Value) -> str:
             names[inputs[value]] = None
         elif made is None:
             return ""
-        new = {part for part in (made.parts if made else ()) if isinstance(part, Value)} - seen
+        new = {part for part in (made.parts if made else ()) if isinstance(part, Computed)} - seen
         waiting += new
         seen |= new
     if not names or any(op.writer.traced.inputs[name].shape not in ((), (1,)) for name in names):
@@ -93,7 +93,7 @@ def _remedy(op: Op, condition: Value) -> str:
     return f"; only the branch that is taken is imported if its condition is known: {given}"
 
 
-def loop(tracer: Tracer, op: Op, values: Values) -> list[Operand]:
+def loop(tracer: Trace, op: OnnxOp, values: Values) -> list[Operand]:
     """A number of rounds that is known, or follows from what is known."""
     body = op.attributes["body"]
     carried = [op.operand(place) for place in range(2, len(op.inputs))]
@@ -102,16 +102,16 @@ def loop(tracer: Tracer, op: Op, values: Values) -> list[Operand]:
     # Each round runs at least one kernel.
     if count > MAX_RUN:
         raise CannotImport(f"it has {count:,} rounds; at most {MAX_RUN:,} can be run")
-    going_on = Constant(np.array(True))
+    going_on = Stored(np.array(True))
 
     def unroll() -> list[Operand]:
         return _written_out(tracer, op, values, carried, count)
 
     if count < 2 or not sees_values(body, values, carried):
         return _write_out(count, MOST_KNOWN_ROUNDS, unroll)
-    counter = Value("i32", (), (), "i", INT64)
-    over = filled("0..{0}", count)
-    rounds = Rounds(body, carried, [over], [counter], count, [going_on], ignored=1)
+    counter = Computed("i32", (), (), "i", INT64)
+    over = fill_form("0..{0}", count)
+    rounds = OnnxLoop(body, carried, [over], [counter], count, [going_on], ignored=1)
     return _scan_or(unroll, tracer, op, values, rounds)
 
 
@@ -124,7 +124,11 @@ def _write_out(
 
 
 def _scan_or(
-    unroll: Callable[[], list[Operand]], tracer: Tracer, op: Op, values: Values, rounds: Rounds
+    unroll: Callable[[], list[Operand]],
+    tracer: Trace,
+    op: OnnxOp,
+    values: Values,
+    rounds: OnnxLoop,
 ) -> list[Operand]:
     try:
         return as_scan(tracer, op, values, rounds)
@@ -136,12 +140,12 @@ def _scan_or(
 
 
 def _written_out(
-    tracer: Tracer, op: Op, values: Values, carried: list[Operand], count: int
+    tracer: Trace, op: OnnxOp, values: Values, carried: list[Operand], count: int
 ) -> list[Operand]:
     body = op.attributes["body"]
     stacks: list[list[Operand]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     for number in range(count):
-        given = [Constant(np.array(number, np.int64)), Constant(np.array(True)), *carried]
+        given = [Stored(np.array(number, np.int64)), Stored(np.array(True)), *carried]
         _, *outputs = run_inner(tracer, body, values, given)
         carried = outputs[: len(carried)]
         for stack, item in zip(stacks, outputs[len(carried) :], strict=True):
@@ -149,19 +153,17 @@ def _written_out(
     return [*carried, *(stack_rounds(op, items, 0) for items in stacks)]
 
 
-def stack_rounds(op: Op, items: Sequence[Operand], axis: int) -> Operand:
+def stack_rounds(op: OnnxOp, items: Sequence[Operand], axis: int) -> Operand:
     """Stacks the results of all rounds along a new axis."""
     if not items:
         raise CannotImport("it has no round, and its stacked output is empty")
-    if all(isinstance(item, Constant) for item in items):
-        return Constant(
-            np.stack([item.array for item in items if isinstance(item, Constant)], axis)
-        )
+    if all(isinstance(item, Stored) for item in items):
+        return Stored(np.stack([item.array for item in items if isinstance(item, Stored)], axis))
     plain = [op.tensor(op.with_order(item, None)) for item in items]
     return op.emit("stack({0}, axis = {1})", plain, axis)
 
 
-def scan(tracer: Tracer, op: Op, values: Values) -> list[Operand]:
+def scan(tracer: Trace, op: OnnxOp, values: Values) -> list[Operand]:
     if op.opset < 9:
         return _scan8(tracer, op, values)
     operands = [op.operand(place) for place in range(len(op.inputs))]
@@ -176,7 +178,9 @@ def scan(tracer: Tracer, op: Op, values: Values) -> list[Operand]:
     )  # fmt: skip
 
 
-def _states_and_sequences(op: Op, operands: list[Operand]) -> tuple[list[Operand], list[Operand]]:
+def _states_and_sequences(
+    op: OnnxOp, operands: list[Operand]
+) -> tuple[list[Operand], list[Operand]]:
     count = int(op.attribute("num_scan_inputs", 0))
     if not 1 <= count <= len(operands):
         raise CannotImport(f"num_scan_inputs is {count}, and it has {len(operands)} operands")
@@ -185,7 +189,7 @@ def _states_and_sequences(op: Op, operands: list[Operand]) -> tuple[list[Operand
     return operands[:first], operands[first:]
 
 
-def _per_sequence(op: Op, name: str, count: int) -> list[int]:
+def _per_sequence(op: OnnxOp, name: str, count: int) -> list[int]:
     """Axes or directions: one for each."""
     numbers = [int(number) for number in op.attribute(name, [0] * count)]
     if len(numbers) != count:
@@ -195,7 +199,7 @@ def _per_sequence(op: Op, name: str, count: int) -> list[int]:
     return numbers
 
 
-def _scan8(tracer: Tracer, op: Op, values: Values) -> list[Operand]:
+def _scan8(tracer: Trace, op: OnnxOp, values: Values) -> list[Operand]:
     """The first version had a batch in front of everything; one sample is enough here."""
     operands = [op.operand(place) for place in range(1, len(op.inputs))]
     if any(item.shape[:1] != (1,) for item in operands) or op.has(0):
@@ -209,8 +213,8 @@ def _scan8(tracer: Tracer, op: Op, values: Values) -> list[Operand]:
 
 
 def _over_sequences(
-    tracer: Tracer,
-    op: Op,
+    tracer: Trace,
+    op: OnnxOp,
     values: Values,
     states: list[Operand],
     sequences: list[Operand],
@@ -235,7 +239,7 @@ def _over_sequences(
     ]  # fmt: skip
     ports = body.input[len(states) :]
     items = [_item(x, common, port.name) for x, port in zip(over, ports, strict=True)]
-    rounds = Rounds(body, states, over, items, count, is_reversed=is_reversed, axis=common)
+    rounds = OnnxLoop(body, states, over, items, count, is_reversed=is_reversed, axis=common)
     known = not sees_values(body, values, [*states, *sequences])
 
     def unroll() -> list[Operand]:
@@ -258,7 +262,7 @@ def _axis(axis: int, rank: int) -> int:
     return axis_of(axis, rank)
 
 
-def _move_axis(op: Op, x: Operand, axis: int, place: int) -> Operand:
+def _move_axis(op: OnnxOp, x: Operand, axis: int, place: int) -> Operand:
     """The tensor with one axis at another place."""
     if axis == place:
         return x
@@ -267,26 +271,26 @@ def _move_axis(op: Op, x: Operand, axis: int, place: int) -> Operand:
     return op.transpose(x, axes)
 
 
-def _flip(op: Op, x: Operand, axis: int) -> Operand:
-    if isinstance(x, Constant):
-        return Constant(np.flip(x.array, axis))
+def _flip(op: OnnxOp, x: Operand, axis: int) -> Operand:
+    if isinstance(x, Stored):
+        return Stored(np.flip(x.array, axis))
     plain = op.with_order(x, None)
     return op.emit("flip({0}, axis = {1})", plain, axis)
 
 
-def _item(x: Operand, axis: int, name: str) -> Value:
+def _item(x: Operand, axis: int, name: str) -> Computed:
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
-    return Value(x.dtype, shape, plain_order(shape), word(name), element_of(x))
+    return Computed(x.dtype, shape, plain_order(shape), word(name), element_of(x))
 
 
 def _rows_written_out(
-    tracer: Tracer, op: Op, values: Values, rounds: Rounds, is_reversed: bool
+    tracer: Trace, op: OnnxOp, values: Values, rounds: OnnxLoop, is_reversed: bool
 ) -> list[Operand]:
     states = list(rounds.states)
     stacks: list[list[Operand]] = [[] for _ in range(len(rounds.graph.output) - len(states))]
     for number in reversed(range(rounds.count)) if is_reversed else range(rounds.count):
         items = [row(op, x, rounds.axis, number) for x in rounds.over
-                 if isinstance(x, Value | Constant)]  # fmt: skip
+                 if isinstance(x, Computed | Stored)]  # fmt: skip
         outputs = run_inner(tracer, rounds.graph, values, [*states, *items])
         states = outputs[: len(states)]
         for stack, item in zip(stacks, outputs[len(states) :], strict=True):
@@ -297,9 +301,9 @@ def _rows_written_out(
     ]
 
 
-def row(op: Op, x: Operand, axis: int, number: int) -> Operand:
-    if isinstance(x, Constant):
-        return Constant(x.array.take(number, axis))
+def row(op: OnnxOp, x: Operand, axis: int, number: int) -> Operand:
+    if isinstance(x, Stored):
+        return Stored(x.array.take(number, axis))
     plain = op.with_order(x, None)
     return op.index(plain, at_axis(axis, number))
 

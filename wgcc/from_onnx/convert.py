@@ -35,7 +35,7 @@ from wgcc.from_onnx.writing.model import Heading, Written, write_model
 from wgcc.ir.dtypes import DTYPE_TABLE, FLOATS
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast
-from wgcc.syntax.templates import parsed
+from wgcc.syntax.templates import parse_own
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ def _model_name(file: str, taken: set[str]) -> str:
 @cache
 def standard_names() -> frozenset[str]:
     """Layers, functions and types that every program has."""
-    files = [parsed(path.read_text(encoding="utf-8"))
+    files = [parse_own(path.read_text(encoding="utf-8"))
              for path in sorted((data_dir("grammar") / "std").glob("*.wg"))]  # fmt: skip
     items = [item for file in files for item in file.items]
     own = [item.name.text for item in items if isinstance(item, ast.Layer | ast.Function)]

@@ -10,7 +10,7 @@ from typing import Any
 from wgcc.from_onnx.context import permute_constant
 from wgcc.from_onnx.microsoft.operators import function_body
 from wgcc.from_onnx.problems import CannotImport, TooLarge
-from wgcc.from_onnx.values import Constant, Operand, TensorType, Value, dtype_of
+from wgcc.from_onnx.values import Computed, OnnxType, Operand, Stored, dtype_of
 from wgcc.lazy_numpy import Array, np
 
 # Operators whose output is like their first operand, which ONNX's rules do not say.
@@ -123,7 +123,7 @@ def _bind_attributes(function: Any, node: Any) -> Any:
 
 def output_types(
     environment: Environment, node: Any, inputs: Sequence[Operand | None]
-) -> list[TensorType]:
+) -> list[OnnxType]:
     import onnx
     from onnx.numpy_helper import from_array
     from onnx.shape_inference import infer_node_outputs
@@ -133,7 +133,7 @@ def output_types(
     data = {
         name: from_array(item.array, name)
         for name, item in named.items()
-        if isinstance(item, Constant) and item.array.size <= LARGEST_SHAPE_DATA
+        if isinstance(item, Stored) and item.array.size <= LARGEST_SHAPE_DATA
     }
     try:
         protos = infer_node_outputs(
@@ -148,8 +148,8 @@ def output_types(
             f"its operands do not fit: {(str(error).splitlines() or [''])[0][:200]}"
         ) from None
     first = next((item for item in inputs if item is not None), None)
-    if node.op_type in LIKE_FIRST and isinstance(first, Value):
-        return [TensorType(first.dtype, first.shape, first.element)]
+    if node.op_type in LIKE_FIRST and isinstance(first, Computed):
+        return [OnnxType(first.dtype, first.shape, first.element)]
     held = [type_of(protos[name], f"its output `{name}`") for name in node.output if name in protos]
     for item in held:
         if item.shape and min(item.shape) < 0:
@@ -184,7 +184,7 @@ def without_unread(environment: Environment, node: Any, uses: Mapping[str, int])
     return copy
 
 
-def type_of(proto: Any, what: str) -> TensorType:
+def type_of(proto: Any, what: str) -> OnnxType:
     from onnx.helper import tensor_dtype_to_np_dtype
 
     if not proto.HasField("tensor_type"):
@@ -198,7 +198,7 @@ def type_of(proto: Any, what: str) -> TensorType:
     if not all(dim.HasField("dim_value") for dim in tensor.shape.dim):
         raise CannotImport(f"the shape of {what} depends on data")
     shape = tuple(dim.dim_value for dim in tensor.shape.dim)
-    return TensorType(kind, shape, tensor.elem_type)
+    return OnnxType(kind, shape, tensor.elem_type)
 
 
 def _onnx_type(item: Operand) -> Any:
@@ -212,7 +212,7 @@ def element_of(item: Operand) -> int:
     """ONNX's number of the element type."""
     from onnx.helper import np_dtype_to_tensor_dtype
 
-    if isinstance(item, Value):
+    if isinstance(item, Computed):
         return item.element or _ELEMENTS[item.dtype]
     return int(np_dtype_to_tensor_dtype(item.array.dtype))
 
@@ -235,13 +235,13 @@ RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLik
 
 def fold(
     environment: Environment, node: Any, inputs: Sequence[Operand | None]
-) -> list[Constant] | None:
+) -> list[Stored] | None:
     """The outputs, or None where they depend on what is not known yet."""
     if node.op_type == "Shape" and node.domain in ("", "ai.onnx"):
         return _shape(node, inputs[0])
     if node.op_type == "Size" and node.domain in ("", "ai.onnx") and inputs[0] is not None:
-        return [Constant(np.array(np.prod(inputs[0].shape, dtype=np.int64)))]
-    known = [item for item in inputs if isinstance(item, Constant)]
+        return [Stored(np.array(np.prod(inputs[0].shape, dtype=np.int64)))]
+    known = [item for item in inputs if isinstance(item, Stored)]
     if len(known) != sum(item is not None for item in inputs) or not _is_foldable(node):
         return None
     view = _view(node, known)
@@ -252,15 +252,15 @@ def _is_foldable(node: Any) -> bool:
     return node.op_type not in (*RANDOM, "Bernoulli", *INNER, *KEPT)
 
 
-def _shape(node: Any, operand: Operand | None) -> list[Constant]:
+def _shape(node: Any, operand: Operand | None) -> list[Stored]:
     if operand is None:
         raise CannotImport("its operand is missing")
     limits = {item.name: item.i for item in node.attribute}
     sizes = operand.shape[limits.get("start", 0) : limits.get("end", len(operand.shape))]
-    return [Constant(np.array(sizes, np.int64))]
+    return [Stored(np.array(sizes, np.int64))]
 
 
-def _view(node: Any, known: Sequence[Constant]) -> Constant | None:
+def _view(node: Any, known: Sequence[Stored]) -> Stored | None:
     """Views of an initialiser are still that initialiser."""
     if node.op_type == "Identity" and len(known) == 1:
         return known[0]
@@ -273,11 +273,11 @@ def _view(node: Any, known: Sequence[Constant]) -> Constant | None:
 
 def _evaluate(
     environment: Environment, node: Any, inputs: Sequence[Operand | None]
-) -> list[Constant]:
+) -> list[Stored]:
     held = {
         name: item.array
         for name, item in zip(node.input, inputs, strict=False)
-        if isinstance(item, Constant)
+        if isinstance(item, Stored)
     }
     _check_size(environment, node, inputs)
     results = _own_results(node, inputs)
@@ -290,7 +290,7 @@ def _evaluate(
         raise CannotImport(f"its operands {shapes} are known, but ONNX cannot compute it of them")
     by_name = dict(zip([name for name in node.output if name], results, strict=True))
     return [
-        Constant(_tensor(by_name[name], name)) if name else Constant(np.zeros(()))
+        Stored(_tensor(by_name[name], name)) if name else Stored(np.zeros(()))
         for name in node.output
     ]
 
@@ -307,7 +307,7 @@ def _tensor(result: Any, name: str) -> Array:
 def _own_results(node: Any, inputs: Sequence[Operand | None]) -> list[Array] | None:
     """Operators that ONNX's reference computes wrongly or not at all for some shapes."""
     rule = OWN_RULES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
-    arrays = [item.array for item in inputs if isinstance(item, Constant)]
+    arrays = [item.array for item in inputs if isinstance(item, Stored)]
     return rule(node, arrays) if rule is not None else None
 
 
@@ -382,7 +382,7 @@ def _by_onnxruntime(environment: Environment, node: Any, held: dict[str, Array])
 
 
 def _check_size(environment: Environment, node: Any, inputs: Sequence[Operand | None]) -> None:
-    known = sum(item.array.size for item in inputs if isinstance(item, Constant))
+    known = sum(item.array.size for item in inputs if isinstance(item, Stored))
     if node.op_type not in SIZED and known < FEW_ELEMENTS:
         return
     try:

@@ -12,29 +12,29 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from wgcc.from_onnx.context import Given, Op, leaf
+from wgcc.from_onnx.context import Given, OnnxOp, leaf
 from wgcc.from_onnx.infer import element_of
 from wgcc.from_onnx.literals import literal
 from wgcc.from_onnx.model_file import initialisers
 from wgcc.from_onnx.names import word
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.values import (
-    Body,
-    Constant,
+    Computed,
     Operand,
+    Round,
     Statement,
+    Stored,
     Traced,
-    Value,
     Writer,
     flat,
     plain_order,
 )
 from wgcc.lazy_numpy import np
 from wgcc.syntax import ast
-from wgcc.syntax.templates import NOWHERE, call, typed
+from wgcc.syntax.templates import NOWHERE, call, type_expr
 
 if TYPE_CHECKING:
-    from wgcc.from_onnx.trace import Tracer
+    from wgcc.from_onnx.trace import Trace
 
 Values: TypeAlias = dict[str, Operand]
 
@@ -49,9 +49,7 @@ def check_body(graph: Any, inputs: int, least_outputs: int) -> None:
         )
 
 
-def run_inner(
-    tracer: Tracer, graph: Any, values: Values, given: Sequence[Operand]
-) -> list[Operand]:
+def run_inner(tracer: Trace, graph: Any, values: Values, given: Sequence[Operand]) -> list[Operand]:
     """The outputs of an inner graph, which sees the values around it."""
     outputs = [port.name for port in graph.output]
     by_name = run_nodes(tracer, graph, graph.node, outputs, values, given)
@@ -59,7 +57,7 @@ def run_inner(
 
 
 def run_nodes(
-    tracer: Tracer,
+    tracer: Trace,
     graph: Any,
     nodes: Sequence[Any],
     outputs: Sequence[str],
@@ -68,7 +66,7 @@ def run_nodes(
 ) -> Mapping[str, Operand]:
     """The values that some nodes of an inner graph compute, by name."""
     inner = dict(values)
-    inner |= {name: Constant(array) for name, array in initialisers(graph).items()}
+    inner |= {name: Stored(array) for name, array in initialisers(graph).items()}
     inner |= {port.name: item for port, item in zip(graph.input, given, strict=False)}
     before = len(tracer.problems)
     with tracer.names_of(nodes, outputs, inner):
@@ -82,7 +80,7 @@ def run_nodes(
 
 
 @contextmanager
-def apart(tracer: Tracer, own: set[str]) -> Iterator[Writer]:
+def apart(tracer: Trace, own: set[str]) -> Iterator[Writer]:
     """Statements go to a list of their own; nothing is left of nodes that cannot be imported.
 
     `own` are initialisers that only this part of the graph reads, once.
@@ -123,7 +121,7 @@ def reads(graph: Any) -> Counter[str]:
     return count_uses(graph.node, [port.name for port in graph.output])
 
 
-def own_weights(tracer: Tracer, graph: Any) -> set[str]:
+def own_weights(tracer: Trace, graph: Any) -> set[str]:
     """Names that one place of an inner graph reads, and no other; none for nested graphs."""
     if tracer.depth:
         return set()
@@ -134,16 +132,16 @@ def own_weights(tracer: Tracer, graph: Any) -> set[str]:
 def sees_values(graph: Any, values: Values, given: Sequence[Operand]) -> bool:
     """Whether anything that an inner graph reads is computed at run time."""
     outside = [values.get(name) for name in reads(graph)]
-    return any(not isinstance(item, Constant) for item in (*outside, *given) if item is not None)
+    return any(not isinstance(item, Stored) for item in (*outside, *given) if item is not None)
 
 
 MOST_COUNTED = 10_000
-TRUE = Constant(np.array(True))
+TRUE = Stored(np.array(True))
 # The first two inputs of a body are its counter and its condition, which comes out first.
 COUNTER, FIRST_STATE = 0, 2
 
 
-def rounds_of(tracer: Tracer, op: Op, values: Values, carried: Sequence[Operand]) -> int:
+def rounds_of(tracer: Trace, op: OnnxOp, values: Values, carried: Sequence[Operand]) -> int:
     limit = int(op.constant(0, "number of rounds").reshape(-1)[0]) if op.has(0) else None
     if op.has(1) and not _is_true(op.operand(1)):
         return 0
@@ -156,7 +154,7 @@ def rounds_of(tracer: Tracer, op: Op, values: Values, carried: Sequence[Operand]
 
 
 def _is_true(condition: Operand) -> bool:
-    if not isinstance(condition, Constant):
+    if not isinstance(condition, Stored):
         raise CannotImport(f"its condition is computed at run time (`{condition.name}`)")
     return bool(condition.array.reshape(-1)[0])
 
@@ -190,10 +188,10 @@ def _nodes_for(body: Any, wanted: set[str]) -> list[Any]:
 
 
 def _endless(
-    tracer: Tracer, body: Any, nodes: Sequence[Any], values: Values, limit: int | None
+    tracer: Trace, body: Any, nodes: Sequence[Any], values: Values, limit: int | None
 ) -> int:
     """A condition that is the same in every round."""
-    given = [Constant(np.array(0, np.int64)), TRUE]
+    given = [Stored(np.array(0, np.int64)), TRUE]
     name = body.output[0].name
     by_name = run_nodes(tracer, body, nodes, [name], values, given)
     goes_on = _is_true(by_name[name])
@@ -205,7 +203,7 @@ def _endless(
 
 
 def _count_rounds(
-    tracer: Tracer,
+    tracer: Trace,
     body: Any,
     nodes: Sequence[Any],
     states: Sequence[int],
@@ -214,14 +212,14 @@ def _count_rounds(
     limit: int | None,
 ) -> int:
     known: list[Operand] = [item if place in states else TRUE for place, item in enumerate(carried)]
-    if not all(isinstance(item, Constant) for item in known):
+    if not all(isinstance(item, Stored) for item in known):
         raise CannotImport("its condition is computed at run time")
     outputs = [body.output[0].name, *(body.output[1 + place].name for place in states)]
     done, goes_on = 0, True
     while goes_on and (limit is None or done < limit):
         if done == MOST_COUNTED:
             raise CannotImport(f"its condition is true for more than {MOST_COUNTED:,} rounds")
-        given = [Constant(np.array(done, np.int64)), TRUE, *known]
+        given = [Stored(np.array(done, np.int64)), TRUE, *known]
         by_name = run_nodes(tracer, body, nodes, outputs, values, given)
         goes_on, done = _is_true(by_name[outputs[0]]), done + 1
         for place, name in zip(states, outputs[1:], strict=True):
@@ -230,7 +228,7 @@ def _count_rounds(
 
 
 @dataclass(frozen=True, slots=True)
-class Rounds:
+class OnnxLoop:
     """A loop. `over` is what it runs along, `items` one of it; `leading` are operands in front.
 
     Of what a round gives, the first `ignored` are neither states nor results.
@@ -239,7 +237,7 @@ class Rounds:
     graph: Any
     states: Sequence[Operand]
     over: Sequence[Operand | ast.Expr]
-    items: Sequence[Value]
+    items: Sequence[Computed]
     count: int
     leading: Sequence[Operand] = ()
     ignored: int = 0
@@ -260,17 +258,17 @@ class Trial:
     def is_same(self, place: int) -> bool:
         """Whether a round leaves this state as it is."""
         before, after = self.states[place], self.after[place]
-        if isinstance(before, Constant) and isinstance(after, Constant):
+        if isinstance(before, Stored) and isinstance(after, Stored):
             return before.array.dtype == after.array.dtype and np.array_equal(
                 before.array, after.array
             )
         return before is after
 
 
-def as_scan(tracer: Tracer, op: Op, values: Values, rounds: Rounds) -> list[Operand]:
+def as_scan(tracer: Trace, op: OnnxOp, values: Values, rounds: OnnxLoop) -> list[Operand]:
     """The last states, and the results of all rounds; `CannotImport` if rounds differ."""
     rounds = replace(rounds, states=[op.with_order(item, None) for item in rounds.states])
-    known = {place for place, item in enumerate(rounds.states) if isinstance(item, Constant)}
+    known = {place for place, item in enumerate(rounds.states) if isinstance(item, Stored)}
     while True:
         trial = _trial(tracer, op, values, rounds, known)
         changed = {place for place in known if not trial.is_same(place)}
@@ -281,7 +279,7 @@ def as_scan(tracer: Tracer, op: Op, values: Values, rounds: Rounds) -> list[Oper
     return _write_scan(op, rounds, trial)
 
 
-def _trial(tracer: Tracer, op: Op, values: Values, rounds: Rounds, known: set[int]) -> Trial:
+def _trial(tracer: Trace, op: OnnxOp, values: Values, rounds: OnnxLoop, known: set[int]) -> Trial:
     states: list[Operand] = []
     for place, (item, port) in enumerate(zip(rounds.states, _state_ports(rounds), strict=True)):
         states.append(item if place in known else _stand_in(item, port.name))
@@ -291,45 +289,45 @@ def _trial(tracer: Tracer, op: Op, values: Values, rounds: Rounds, known: set[in
         outputs = run_inner(tracer, rounds.graph, values, given)[rounds.ignored :]
         inner = replace(op, writer=writer, scope=(), node="")
         own = {value for item in flat(writer.traced.statements) for value in item.outputs}
-        own |= {value for value in given if isinstance(value, Value)}
+        own |= {value for value in given if isinstance(value, Computed)}
         after = [
-            item if item is state or isinstance(state, Constant) else _own(inner, item, own)
+            item if item is state or isinstance(state, Stored) else _own(inner, item, own)
             for item, state in zip(outputs, states, strict=False)
         ]
         results = [_own(inner, item, own) for item in outputs[len(states) :]]
     return Trial(writer, states, after, results)
 
 
-def _state_ports(rounds: Rounds) -> Sequence[Any]:
+def _state_ports(rounds: OnnxLoop) -> Sequence[Any]:
     ports = list(rounds.graph.input)
     if rounds.ignored:
         return ports[len(rounds.items) + len(rounds.leading) :]
     return ports[: len(rounds.states)]
 
 
-def _stand_in(item: Operand, name: str) -> Value:
-    return Value(item.dtype, item.shape, plain_order(item.shape), word(name), element_of(item))
+def _stand_in(item: Operand, name: str) -> Computed:
+    return Computed(item.dtype, item.shape, plain_order(item.shape), word(name), element_of(item))
 
 
-def _own(op: Op, item: Operand, own: set[Value]) -> Value:
+def _own(op: OnnxOp, item: Operand, own: set[Computed]) -> Computed:
     """A value of the round itself, in plain order."""
     plain = op.with_order(item, None)
-    if isinstance(plain, Value) and (plain in own or plain is not item):
+    if isinstance(plain, Computed) and (plain in own or plain is not item):
         return plain
-    part: Given = op.part(plain) if plain.shape or isinstance(plain, Value) else _number(plain)
-    value = Value(plain.dtype, plain.shape, plain_order(plain.shape), op.name)
+    part: Given = op.part(plain) if plain.shape or isinstance(plain, Computed) else _number(plain)
+    value = Computed(plain.dtype, plain.shape, plain_order(plain.shape), op.name)
     op.emit_many("{0}", part, values=(value,))
     return value
 
 
 def _number(item: Operand) -> ast.Expr:
     """A single number as a tensor of its type."""
-    assert isinstance(item, Constant)
+    assert isinstance(item, Stored)
     tree = literal(item.array)
     return tree if item.dtype == "bool" else call(ast.Dtype(NOWHERE, item.dtype), tree)
 
 
-def _check_types(rounds: Rounds, trial: Trial) -> None:
+def _check_types(rounds: OnnxLoop, trial: Trial) -> None:
     for before, after, port in zip(trial.states, trial.after, _state_ports(rounds), strict=True):
         if (before.dtype, before.shape) != (after.dtype, after.shape):
             raise CannotImport(
@@ -338,7 +336,7 @@ def _check_types(rounds: Rounds, trial: Trial) -> None:
             )
 
 
-def _write_scan(op: Op, rounds: Rounds, trial: Trial) -> list[Operand]:
+def _write_scan(op: OnnxOp, rounds: OnnxLoop, trial: Trial) -> list[Operand]:
     """The statement of the loop. What no round changes is no state of it."""
     outer, inner = op.writer, trial.writer
     outer.members.update(inner.members)
@@ -348,15 +346,17 @@ def _write_scan(op: Op, rounds: Rounds, trial: Trial) -> list[Operand]:
     outer.traced.layers.update(inner.traced.layers)
     kept = [place for place in range(len(trial.states)) if not trial.is_same(place)]
     statements = [*_bind_unchanged(rounds, trial), *inner.traced.statements]
-    after, states = ([item for item in (held[n] for n in kept) if isinstance(item, Value)]
+    after, states = ([item for item in (held[n] for n in kept) if isinstance(item, Computed)]
                      for held in (trial.after, trial.states))  # fmt: skip
-    results = [item for item in trial.results if isinstance(item, Value)]
-    body = Body(tuple(statements), tuple(states), tuple(rounds.items), tuple(after), tuple(results))
+    results = [item for item in trial.results if isinstance(item, Computed)]
+    body = Round(
+        tuple(statements), tuple(states), tuple(rounds.items), tuple(after), tuple(results)
+    )
     finals = {place: _final(op, trial.states[place], place) for place in kept}
     first = len(trial.states)
     stacks = [_stack(op, item, rounds, first + place) for place, item in enumerate(results)]
     parts = [_start(op, rounds.states[place]) for place in kept]
-    over = [op.tensor(op.with_order(item, None)) if isinstance(item, Value | Constant) else item
+    over = [op.tensor(op.with_order(item, None)) if isinstance(item, Computed | Stored) else item
             for item in rounds.over]  # fmt: skip
     tree = op.call("scan", *parts, *over, axis=rounds.axis or None,
                    reverse=rounds.is_reversed or None)  # fmt: skip
@@ -365,36 +365,36 @@ def _write_scan(op: Op, rounds: Rounds, trial: Trial) -> list[Operand]:
     return [*last, *stacks]
 
 
-def _bind_unchanged(rounds: Rounds, trial: Trial) -> Iterator[Statement]:
+def _bind_unchanged(rounds: OnnxLoop, trial: Trial) -> Iterator[Statement]:
     """Binds states that stay as they are to their value outside the loop."""
     for place, (start, state) in enumerate(zip(rounds.states, trial.states, strict=True)):
-        if isinstance(state, Value) and isinstance(start, Value) and trial.is_same(place):
+        if isinstance(state, Computed) and isinstance(start, Computed) and trial.is_same(place):
             yield Statement((state,), leaf(start), (), "")
 
 
-def _final(op: Op, state: Operand, place: int) -> Value:
+def _final(op: OnnxOp, state: Operand, place: int) -> Computed:
     order = plain_order(state.shape)
-    return Value(state.dtype, state.shape, order, _name(op, place, "last"), element_of(state))
+    return Computed(state.dtype, state.shape, order, _name(op, place, "last"), element_of(state))
 
 
-def _stack(op: Op, item: Value, rounds: Rounds, place: int) -> Value:
+def _stack(op: OnnxOp, item: Computed, rounds: OnnxLoop, place: int) -> Computed:
     axis = min(rounds.axis, len(item.shape))
     shape = (*item.shape[:axis], rounds.count, *item.shape[axis:])
     name = _name(op, place, f"{item.name}s")
-    return Value(item.dtype, shape, plain_order(shape), name, item.element)
+    return Computed(item.dtype, shape, plain_order(shape), name, item.element)
 
 
-def _name(op: Op, place: int, default: str) -> str:
+def _name(op: OnnxOp, place: int, default: str) -> str:
     return op.names[place] if place < len(op.names) and op.names[place] else default
 
 
-def _start(op: Op, item: Operand) -> Given:
+def _start(op: OnnxOp, item: Operand) -> Given:
     """The value of a state before the first round."""
     plain = op.with_order(item, None)
-    if isinstance(plain, Value):
+    if isinstance(plain, Computed):
         return plain
     if not plain.shape:
         return _number(plain)
     if not plain.source and not plain.array.any():
-        return call("zeros", typed(plain.dtype, plain.shape))
+        return call("zeros", type_expr(plain.dtype, plain.shape))
     return op.part(plain)

@@ -12,7 +12,7 @@ from typing import Any
 
 from wgcc.errors import WgError
 from wgcc.from_onnx.infer import element_of
-from wgcc.from_onnx.values import Value
+from wgcc.from_onnx.values import Computed
 from wgcc.lazy_numpy import Array, np
 
 # How onnxruntime begins a message.
@@ -88,7 +88,7 @@ def _reason(error: Exception) -> str:
 HIDDEN_NOISE = "it draws random numbers inside a loop, a branch or a function"
 
 
-def feed_noise(model: Any, noise: Mapping[str, Value]) -> Any:
+def feed_noise(model: Any, noise: Mapping[str, Computed]) -> Any:
     """A copy of the model whose random numbers are inputs."""
     from onnx.helper import make_tensor_value_info
 

@@ -14,16 +14,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from wgcc.from_onnx.context import Op
+from wgcc.from_onnx.context import OnnxOp
 from wgcc.from_onnx.literals import LARGEST, literal, number_of
 from wgcc.from_onnx.values import (
-    Constant,
+    Computed,
     Leaf,
-    Member,
+    ModelMember,
     Operand,
     Part,
     Statement,
-    Value,
+    Stored,
     plain_order,
 )
 from wgcc.lazy_numpy import Array, np
@@ -31,16 +31,16 @@ from wgcc.syntax import ast
 from wgcc.syntax.templates import NOWHERE, Hole, form, template
 
 # What fills a hole. Constants are operands of a node that has no statement yet.
-Found: TypeAlias = Part | Constant
+Found: TypeAlias = Part | Stored
 Holes: TypeAlias = Mapping[int, Found]
 
 
-def match(op: Op, part: object, *texts: str) -> tuple[Any, ...] | None:
+def match(op: OnnxOp, part: object, *texts: str) -> tuple[Any, ...] | None:
     """The parts that fill the holes of the first template that fits; None if none does."""
     return next(matches(op, part, *texts), None)
 
 
-def matches(op: Op, part: object, *texts: str) -> Iterator[tuple[Any, ...]]:
+def matches(op: OnnxOp, part: object, *texts: str) -> Iterator[tuple[Any, ...]]:
     """All ways in which templates fit. A tuple `(sign, a, b)` stands for `a sign b`."""
     target = _target(part)
     for text in texts if target is not None else ():
@@ -53,20 +53,20 @@ def _target(part: object) -> ast.Syntax | None:
         sign, left, right = part[0], _target(part[1]), _target(part[2])
         sides: list[Any] = [left, right]
         return None if None in sides else ast.Binary(NOWHERE, sign, sides[0], sides[1], NOWHERE)
-    if isinstance(part, Constant) and part.array.size == 1:
+    if isinstance(part, Stored) and part.array.size == 1:
         return literal(part.array)
-    if isinstance(part, Value | Member | Constant):
+    if isinstance(part, Computed | ModelMember | Stored):
         return Leaf(NOWHERE, part)  # type: ignore[arg-type]
     return part if isinstance(part, ast.Syntax) else None
 
 
-def statement_of(op: Op, part: object) -> Statement | None:
+def statement_of(op: OnnxOp, part: object) -> Statement | None:
     """The statement that computes a value; aliases stored in the same order are looked through."""
-    statement = op.writer.made_by.get(_origin(op, part)) if isinstance(part, Value) else None
+    statement = op.writer.made_by.get(_origin(op, part)) if isinstance(part, Computed) else None
     return None if statement is not None and statement.alias_of is not None else statement
 
 
-def _origin(op: Op, value: Value) -> Value:
+def _origin(op: OnnxOp, value: Computed) -> Computed:
     made = op.writer.made_by.get(value)
     inner = made.alias_of if made is not None else None
     return _origin(op, inner) if inner is not None and inner.order == value.order else value
@@ -74,13 +74,13 @@ def _origin(op: Op, value: Value) -> Value:
 
 def number(part: object) -> float | None:
     """A number in a tree, or the only one of a parameter."""
-    if isinstance(part, Member) and "" in part.arrays and part.arrays[""].size == 1:
+    if isinstance(part, ModelMember) and "" in part.arrays and part.arrays[""].size == 1:
         return float(part.arrays[""].reshape(()))
     held = number_of(part)
     return held if held is None else max(-LARGEST, min(LARGEST, held))
 
 
-def _fits(op: Op, wanted: Any, target: Any, holes: Holes) -> Iterator[Holes]:
+def _fits(op: OnnxOp, wanted: Any, target: Any, holes: Holes) -> Iterator[Holes]:
     if isinstance(wanted, Hole):
         yield from _bound(op, wanted.place, target, holes)
         return
@@ -99,17 +99,17 @@ def _fits(op: Op, wanted: Any, target: Any, holes: Holes) -> Iterator[Holes]:
         yield holes
 
 
-def _seen(op: Op, target: Any) -> Any:
+def _seen(op: OnnxOp, target: Any) -> Any:
     """The tree behind a tensor that one statement computes."""
     made = statement_of(op, target.part) if isinstance(target, Leaf) else None
     is_single = made is not None and len(made.outputs) == 1 and made.body is None
     return made.tree if made is not None and is_single else target
 
 
-def _bound(op: Op, place: int, target: Any, holes: Holes) -> Iterator[Holes]:
+def _bound(op: OnnxOp, place: int, target: Any, holes: Holes) -> Iterator[Holes]:
     """Holes stand for tensors, members, numbers and lists, each for one."""
     part: Any = target.part if isinstance(target, Leaf) else target
-    if isinstance(part, Value):
+    if isinstance(part, Computed):
         part = _origin(op, part)
     is_list = isinstance(part, ast.ListExpr) or match_list(part) is not None
     if not (isinstance(target, Leaf) or is_list or number_of(part) is not None):
@@ -130,7 +130,7 @@ def match_list(tree: object) -> tuple[ast.Expr, ...] | None:
     return first.items if isinstance(first, ast.ListExpr) else None
 
 
-def _call(op: Op, wanted: ast.Call, tree: Any, holes: Holes) -> Iterator[Holes]:
+def _call(op: OnnxOp, wanted: ast.Call, tree: Any, holes: Holes) -> Iterator[Holes]:
     if not isinstance(tree, ast.Call) or len(tree.arguments) != len(wanted.arguments):
         return
     names = [[item.name.text if item.name else "" for item in node.arguments]
@@ -141,7 +141,7 @@ def _call(op: Op, wanted: ast.Call, tree: Any, holes: Holes) -> Iterator[Holes]:
     yield from _all(op, pairs, holes)
 
 
-def _binary(op: Op, wanted: ast.Binary, tree: Any, holes: Holes) -> Iterator[Holes]:
+def _binary(op: OnnxOp, wanted: ast.Binary, tree: Any, holes: Holes) -> Iterator[Holes]:
     if not isinstance(tree, ast.Binary) or tree.op != wanted.op:
         return
     if wanted.op == "*":
@@ -154,7 +154,7 @@ def _binary(op: Op, wanted: ast.Binary, tree: Any, holes: Holes) -> Iterator[Hol
         yield from _all(op, [(wanted.left, tree.left), (wanted.right, tree.right)], holes)
 
 
-def _all(op: Op, pairs: Sequence[tuple[Any, Any]], holes: Holes) -> Iterator[Holes]:
+def _all(op: OnnxOp, pairs: Sequence[tuple[Any, Any]], holes: Holes) -> Iterator[Holes]:
     if not pairs:
         yield holes
         return
@@ -162,7 +162,7 @@ def _all(op: Op, pairs: Sequence[tuple[Any, Any]], holes: Holes) -> Iterator[Hol
         yield from _all(op, pairs[1:], filled_holes)
 
 
-def _any_order(op: Op, wanted: list[Any], targets: list[Any], holes: Holes) -> Iterator[Holes]:
+def _any_order(op: OnnxOp, wanted: list[Any], targets: list[Any], holes: Holes) -> Iterator[Holes]:
     if not wanted:
         yield holes
         return
@@ -179,7 +179,7 @@ def _flat(tree: Any) -> list[Any]:
     return sorted(parts, key=lambda part: isinstance(part, Hole))
 
 
-def _factors(op: Op, target: Any, count: int) -> Iterator[list[Any]]:
+def _factors(op: OnnxOp, target: Any, count: int) -> Iterator[list[Any]]:
     """A product, taken apart into as many factors, in all groupings."""
     if count == 1:
         yield [target]
@@ -219,14 +219,14 @@ RMS_NORM = tuple(
 )
 
 
-def layer_call(op: Op, value: object, kind: str) -> Member | None:
+def layer_call(op: OnnxOp, value: object, kind: str) -> ModelMember | None:
     """The layer of a kind that made a value which only this node reads."""
     made = statement_of(op, value)
     layer = made.layer if made is not None and value in op.writer.used_once else None
     return layer if layer is not None and layer.kind.startswith(kind) else None
 
 
-def with_options(layer: Member, arrays: dict[str, Array]) -> Member:
+def with_options(layer: ModelMember, arrays: dict[str, Array]) -> ModelMember:
     """The layer with a bias, and other numbers."""
     assert layer.layer is not None
     options = [
@@ -237,16 +237,16 @@ def with_options(layer: Member, arrays: dict[str, Array]) -> Member:
     )
 
 
-def _input_of(op: Op, value: Value) -> Part:
+def _input_of(op: OnnxOp, value: Computed) -> Part:
     made = statement_of(op, value)
     assert made is not None
     return next(part for part in made.parts if part is not made.layer)
 
 
-def with_bias(op: Op, a: object, b: object) -> Value | None:
+def with_bias(op: OnnxOp, a: object, b: object) -> Computed | None:
     """`x @ w + b` as one `Linear`."""
     for value, other in ((a, b), (b, a)):
-        if not isinstance(value, Value) or not isinstance(other, Constant):
+        if not isinstance(value, Computed) or not isinstance(other, Stored):
             continue
         layer = layer_call(op, value, "Linear")
         width = value.shape[-1] if value.shape else 0
@@ -259,10 +259,10 @@ def with_bias(op: Op, a: object, b: object) -> Value | None:
     return None
 
 
-def scaled_conv(op: Op, x: object, factor: Array, shift: Array) -> Value | None:
+def scaled_conv(op: OnnxOp, x: object, factor: Array, shift: Array) -> Computed | None:
     """Batch norm after a convolution: other weights of the convolution."""
     layer = layer_call(op, x, "Conv")
-    if layer is None or not isinstance(x, Value):
+    if layer is None or not isinstance(x, Computed):
         return None
     before = layer.arrays.get("b", np.zeros_like(factor))
     arrays = {
@@ -272,24 +272,28 @@ def scaled_conv(op: Op, x: object, factor: Array, shift: Array) -> Value | None:
     return op.result("{1}({0})", _input_of(op, x), with_options(layer, arrays), order=x.order)
 
 
-def activation(op: Op, a: Operand, b: Operand) -> Value | None:
+def activation(op: OnnxOp, a: Operand, b: Operand) -> Computed | None:
     """A product that is SiLU or GELU."""
     forms = {"silu({0})": ("{0} * sigmoid({0})",), "gelu({0})": GELU,
              "gelu({0}, approximate = true)": TANH_GELU}  # fmt: skip
     for text, templates in forms.items():
         parts = match(op, ("*", a, b), *templates)
-        if parts is not None and isinstance(parts[0], Value):
+        if parts is not None and isinstance(parts[0], Computed):
             return op.result(text, parts[0], order=parts[0].order)
     return None
 
 
-def softmax(op: Op, a: Operand, b: Operand) -> Value | None:
+def softmax(op: OnnxOp, a: Operand, b: Operand) -> Computed | None:
     """exp(x - m) / sum(exp(x - m)), for any m that is the same along the axis of the sum."""
-    if not isinstance(a, Value) or not isinstance(b, Value) or a.order != plain_order(a.shape):
+    if (
+        not isinstance(a, Computed)
+        or not isinstance(b, Computed)
+        or a.order != plain_order(a.shape)
+    ):
         return None
     parts = match(op, ("/", a, b), *SOFTMAX)
     axis = number(parts[1]) if parts is not None else None
-    if parts is None or axis is None or not isinstance(parts[0], Value):
+    if parts is None or axis is None or not isinstance(parts[0], Computed):
         return None
     x, along, rank = parts[0], int(axis), len(a.shape)
     if b.shape != (*a.shape[:along], 1, *a.shape[along + 1 :]):
@@ -297,23 +301,23 @@ def softmax(op: Op, a: Operand, b: Operand) -> Value | None:
     shifted = match(op, x, "{0} - {1}")
     if shifted is not None and _is_same_along(shifted[1], along, rank):
         inner = shifted[0]
-        if isinstance(inner, Value) and (inner.shape, inner.order) == (a.shape, a.order):
+        if isinstance(inner, Computed) and (inner.shape, inner.order) == (a.shape, a.order):
             x = inner
     return op.result("softmax({0}, axis = {1})", x, along if along != rank - 1 else None)
 
 
 def _is_same_along(part: Part, axis: int, rank: int) -> bool:
-    if isinstance(part, Value):
+    if isinstance(part, Computed):
         return len(part.shape) == rank and part.shape[axis] == 1
     return number(part) is not None
 
 
-def layer_norm(op: Op, a: Operand, b: Operand) -> Value | None:
+def layer_norm(op: OnnxOp, a: Operand, b: Operand) -> Computed | None:
     """`normalised · g + b` over the last axis, with stored vectors g and b of their own."""
     for x, axis, eps, gain, shift in matches(op, ("+", a, b), *LAYER_NORM):
-        if not isinstance(x, Value) or number(axis) != len(x.shape) - 1 or number(eps) is None:
+        if not isinstance(x, Computed) or number(axis) != len(x.shape) - 1 or number(eps) is None:
             continue
-        if not isinstance(gain, Member) or gain.layer or gain.source in op.writer.shared:
+        if not isinstance(gain, ModelMember) or gain.layer or gain.source in op.writer.shared:
             continue
         if gain.arrays[""].shape != x.shape[-1:] or not _is_own_vector(op, shift, x):
             continue
@@ -322,10 +326,10 @@ def layer_norm(op: Op, a: Operand, b: Operand) -> Value | None:
     return None
 
 
-def rms_norm(op: Op, a: Operand, b: Operand) -> Value | None:
+def rms_norm(op: OnnxOp, a: Operand, b: Operand) -> Computed | None:
     """x / sqrt(mean(x²) + eps) · gain over the last axis, with a stored gain of its own."""
     for x, axis, eps, gain in matches(op, ("*", a, b), *RMS_NORM):
-        if not isinstance(x, Value) or x.order != plain_order(x.shape) or number(eps) is None:
+        if not isinstance(x, Computed) or x.order != plain_order(x.shape) or number(eps) is None:
             continue
         if number(axis) != len(x.shape) - 1 or not _is_own_vector(op, gain, x):
             continue
@@ -335,10 +339,10 @@ def rms_norm(op: Op, a: Operand, b: Operand) -> Value | None:
     return None
 
 
-def _is_own_vector(op: Op, item: object, x: Value) -> bool:
+def _is_own_vector(op: OnnxOp, item: object, x: Computed) -> bool:
     """A stored vector of the length of rows that nothing else reads."""
-    is_vector = isinstance(item, Constant) and item.array.shape == x.shape[-1:]
-    return is_vector and isinstance(item, Constant) and item.source not in op.writer.shared
+    is_vector = isinstance(item, Stored) and item.array.shape == x.shape[-1:]
+    return is_vector and isinstance(item, Stored) and item.source not in op.writer.shared
 
 
 def _eps(eps: float | None) -> float | None:
@@ -346,6 +350,8 @@ def _eps(eps: float | None) -> float | None:
     return None if eps is None or math.isclose(eps, 1e-5, rel_tol=1e-3) else eps
 
 
-def _norm(op: Op, kind: str, x: Value, eps: float | None, arrays: dict[str, Array]) -> Value:
+def _norm(
+    op: OnnxOp, kind: str, x: Computed, eps: float | None, arrays: dict[str, Array]
+) -> Computed:
     layer = op.layer(kind, x.shape[-1:], op.layer_name("norm"), arrays, eps=eps)
     return op.result("{1}({0})", x, layer)

@@ -17,7 +17,7 @@ from wgcc.from_onnx.patterns import match_list
 from wgcc.from_onnx.values import dtype_of
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast
-from wgcc.syntax.templates import call, filled, form, name, rewrite, typed
+from wgcc.syntax.templates import call, fill_form, form, name, rewrite, type_expr
 
 Sizes: TypeAlias = Mapping[str, int]
 NUMBER, LIST = name("number"), name("list")
@@ -38,11 +38,11 @@ class Expression:
     def tree(self) -> ast.Expr:
         product: Any = None if self.factor == 1 else ast.Int(NUMBER.span, self.factor)
         for item in map(name, self.names):
-            product = item if product is None else filled("{0} * {1}", product, item)
+            product = item if product is None else fill_form("{0} * {1}", product, item)
         if not self.offset:
             return product  # type: ignore[no-any-return]
         sign = "+" if self.offset > 0 else "-"
-        return filled(f"{{0}} {sign} {{1}}", product, abs(self.offset))
+        return fill_form(f"{{0}} {sign} {{1}}", product, abs(self.offset))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,28 +146,28 @@ class Form:
         if self.kind == "range":
             return self._spread(self._scale(_positions(sizes, self.axis)), sizes)
         if self.kind == "count":
-            count = reduce(partial(filled, "{0} * {1}"), sizes)
+            count = reduce(partial(fill_form, "{0} * {1}"), sizes)
             return call("reshape", self._scale(call("arange", count)), [*sizes])
         rank = len(sizes)
         rows, columns = (_positions(sizes, axis) for axis in (rank - 2, rank - 1))
-        limit = filled("{0} + {1}", rows, int(self.first)) if self.first else rows
-        test = filled("{0} > {1}", columns, limit)
+        limit = fill_form("{0} + {1}", rows, int(self.first)) if self.first else rows
+        test = fill_form("{0} > {1}", columns, limit)
         if self.dtype == "bool":
-            return test if self.step else filled("not {0}", test)
+            return test if self.step else fill_form("not {0}", test)
         return call("where", test, self._number(self.step), self._number(self.other))
 
     def _constant(self, sizes: Sequence[ast.Expr]) -> ast.Expr:
         if self.dtype == "bool":
-            nothing = call("zeros", typed("f32", sizes))
-            return filled("{0} == {1}", nothing, 0.0 if self.first else 1.0)
+            nothing = call("zeros", type_expr("f32", sizes))
+            return fill_form("{0} == {1}", nothing, 0.0 if self.first else 1.0)
         simple = {0.0: "zeros", 1.0: "ones"}.get(self.first)
-        whole = call(simple or "ones", typed(self.dtype, sizes))
-        return whole if simple else filled("{0} * {1}", whole, self._number(self.first))
+        whole = call(simple or "ones", type_expr(self.dtype, sizes))
+        return whole if simple else fill_form("{0} * {1}", whole, self._number(self.first))
 
     def _scale(self, tree: ast.Expr) -> ast.Expr:
-        tree = filled("f32({0})", tree) if self.dtype == "f32" else tree
-        tree = tree if self.step == 1 else filled("{0} * {1}", tree, self._number(self.step))
-        return filled("{0} + {1}", tree, self._number(self.first)) if self.first else tree
+        tree = fill_form("f32({0})", tree) if self.dtype == "f32" else tree
+        tree = tree if self.step == 1 else fill_form("{0} * {1}", tree, self._number(self.step))
+        return fill_form("{0} + {1}", tree, self._number(self.first)) if self.first else tree
 
     def _spread(self, tree: ast.Expr, sizes: Sequence[ast.Expr]) -> ast.Expr:
         others = [size for axis, size in enumerate(sizes) if axis != self.axis]

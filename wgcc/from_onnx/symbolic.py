@@ -61,7 +61,7 @@ def open_program(draft: Draft, sizes: Sizes, rows: str = "") -> Written | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class SizedProgram:
     """A program at some sizes."""
 
     sizes: Sizes
@@ -99,7 +99,7 @@ def _has_rows(program: Program | None, size: str) -> bool:
     )
 
 
-def _samples(draft: Draft, sizes: Sizes, names: Sequence[str]) -> list[Sample] | None:
+def _samples(draft: Draft, sizes: Sizes, names: Sequence[str]) -> list[SizedProgram] | None:
     """At sizes that differ from each other and from 1, each changed alone, then all together."""
     start = dict(sizes)
     for name in names:
@@ -110,7 +110,7 @@ def _samples(draft: Draft, sizes: Sizes, names: Sequence[str]) -> list[Sample] |
     first = draft(start)
     if first is None:
         return None
-    base = Sample(start, first, skeleton(first.file))
+    base = SizedProgram(start, first, skeleton(first.file))
     if sum(array.nbytes for array in first.weights.values()) > MOST_BYTES:
         return None
     samples = [base]
@@ -128,7 +128,9 @@ def _samples(draft: Draft, sizes: Sizes, names: Sequence[str]) -> list[Sample] |
     return [*samples, *far, last] if last is not None and far else None
 
 
-def _far(draft: Draft, start: Sizes, names: Sequence[str], base: Sample) -> list[Sample]:
+def _far(
+    draft: Draft, start: Sizes, names: Sequence[str], base: SizedProgram
+) -> list[SizedProgram]:
     """At much larger sizes, or smaller ones: a size divided by 32 changes only there."""
     for factors in ((2, 3.2), (1.5,), (0.5,)):
         samples = []
@@ -142,7 +144,9 @@ def _far(draft: Draft, start: Sizes, names: Sequence[str], base: Sample) -> list
     return []
 
 
-def _step(draft: Draft, start: Sizes, steps: Mapping[str, int], base: Sample) -> Sample | None:
+def _step(
+    draft: Draft, start: Sizes, steps: Mapping[str, int], base: SizedProgram
+) -> SizedProgram | None:
     """The first sample that is like the base but for numbers."""
     for factor in STEPS:
         at = {name: size + factor * steps.get(name, 0) for name, size in start.items()}
@@ -154,18 +158,18 @@ def _step(draft: Draft, start: Sizes, steps: Mapping[str, int], base: Sample) ->
     return None
 
 
-def _sample(draft: Draft, at: Sizes, base: Sample) -> Sample | None:
+def _sample(draft: Draft, at: Sizes, base: SizedProgram) -> SizedProgram | None:
     """The program at some sizes, if it is like the base but for numbers."""
     written = draft(at)
     if written is None:
         return None
-    sample = Sample(at, written, skeleton(written.file))
+    sample = SizedProgram(at, written, skeleton(written.file))
     is_same = sample.skeleton.form == base.skeleton.form
     has_same = written.weights.keys() == base.written.weights.keys()
     return sample if is_same and has_same else None
 
 
-def _open(samples: Sequence[Sample], names: Sequence[str]) -> Written | None:
+def _open(samples: Sequence[SizedProgram], names: Sequence[str]) -> Written | None:
     sizes = [{name: sample.sizes[name] for name in names} for sample in samples]
     rows = zip(*(sample.skeleton.numbers for sample in samples), strict=True)
     meanings: list[Expression | int] = []
@@ -209,7 +213,7 @@ def _value(size: object, sizes: Sizes) -> int:
     return size.value if isinstance(size, ast.Int) else sizes[size.text]
 
 
-def _forms(samples: Sequence[Sample]) -> dict[str, Form] | None:
+def _forms(samples: Sequence[SizedProgram]) -> dict[str, Form] | None:
     """Formulas of the tables that change with the sizes; None if one has none."""
     forms: dict[str, Form] = {}
     base = samples[0].written.weights
@@ -225,7 +229,7 @@ def _forms(samples: Sequence[Sample]) -> dict[str, Form] | None:
     return forms
 
 
-def _lists(samples: Sequence[Sample], sizes: Sequence[Sizes]) -> list[ast.Expr] | None:
+def _lists(samples: Sequence[SizedProgram], sizes: Sequence[Sizes]) -> list[ast.Expr] | None:
     """Written lists; those that change as formulas."""
     trees: list[ast.Expr] = []
     for same in zip(*(sample.skeleton.lists for sample in samples), strict=True):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wgcc.errors import WgError
-from wgcc.from_onnx.context import Op
+from wgcc.from_onnx.context import OnnxOp
 from wgcc.from_onnx.control import CONTROL
 from wgcc.from_onnx.infer import RANDOM, Environment, fold, output_types, type_of, without_unread
 from wgcc.from_onnx.loops import count_uses
@@ -20,12 +20,12 @@ from wgcc.from_onnx.names import one_line, scope_of, scopes_of, word
 from wgcc.from_onnx.problems import CannotImport, Problem
 from wgcc.from_onnx.rules import OWN_SHAPES, RULES
 from wgcc.from_onnx.values import (
-    Constant,
+    Computed,
+    OnnxType,
     Operand,
     Scope,
-    TensorType,
+    Stored,
     Traced,
-    Value,
     Writer,
     plain_order,
 )
@@ -43,7 +43,7 @@ OTHER_FLOATS = {"float16": "f16", "bfloat16": "bf16", "float64": "f64"}
 
 
 @dataclass(slots=True)
-class Tracer:
+class Trace:
     """The state of a walk. `values` has what each ONNX name stands for."""
 
     environment: Environment
@@ -83,11 +83,11 @@ class Tracer:
         for output, output_type in zip(node.output, self.types(node, inputs), strict=False):
             if output and output_type is not None:
                 order = plain_order(output_type.shape)
-                values[output] = Value(
+                values[output] = Computed(
                     output_type.dtype, output_type.shape, order, word(output), output_type.element
                 )
 
-    def types(self, node: Any, inputs: list[Operand | None]) -> list[TensorType | None]:
+    def types(self, node: Any, inputs: list[Operand | None]) -> list[OnnxType | None]:
         try:
             return list(output_types(self.environment, node, inputs))
         except CannotImport:
@@ -113,70 +113,70 @@ class Tracer:
         for name, result in zip(node.output, outputs, strict=False):
             if name and result is not None:
                 values[name] = result
-                if isinstance(result, Value) and self.uses[name] == 1:
+                if isinstance(result, Computed) and self.uses[name] == 1:
                     self.writer.used_once.add(result)
-                if isinstance(result, Value) and node.op_type in RANDOM and not self.depth:
+                if isinstance(result, Computed) and node.op_type in RANDOM and not self.depth:
                     self.writer.traced.noise[name] = result
         self.hidden_noise |= node.op_type in RANDOM and bool(self.depth)
 
     def read(self, name: str, values: Mapping[str, Operand]) -> Operand:
         operand = values[name]
-        if name not in self.untied or not isinstance(operand, Constant) or operand.source != name:
+        if name not in self.untied or not isinstance(operand, Stored) or operand.source != name:
             return operand
         self.copies[name] += 1
-        return Constant(operand.array, f"{name}:{self.copies[name]}")
+        return Stored(operand.array, f"{name}:{self.copies[name]}")
 
     def for_rows(
         self, x: Operand | None, shape: Operand | None, fixed: int, rows: int
     ) -> Operand | None:
         """A shape that the file states for its own number of rows, for another one."""
-        if not isinstance(x, Value) or not isinstance(shape, Constant) or not shape.array.size:
+        if not isinstance(x, Computed) or not isinstance(shape, Stored) or not shape.array.size:
             return shape
         first, *rest = map(int, shape.array)
         is_joined = min(first, *rest, 1) > 0 and first % fixed == 0
         if first == fixed or (is_joined and first * math.prod(rest) != math.prod(x.shape)):
-            return Constant(np.array([first // fixed * rows, *rest]))
+            return Stored(np.array([first // fixed * rows, *rest]))
         return shape
 
     def weights(
-        self, node: Any, inputs: list[Operand | None], folded: list[Constant]
-    ) -> list[Constant]:
+        self, node: Any, inputs: list[Operand | None], folded: list[Stored]
+    ) -> list[Stored]:
         """A part or another shape of a weight is still a weight, which training must reach."""
         if node.op_type == "Constant" and self.function:
             return [self.own_weight(node, folded[0])]
         first = inputs[0] if inputs else None
-        if not isinstance(first, Constant) or not self.writer.is_weight(first):
+        if not isinstance(first, Stored) or not self.writer.is_weight(first):
             return folded
         if node.op_type in RESHAPES and not first.again and first.source not in self.writer.shared:
             if self.uses[node.output[0]] > 1:
                 self.writer.shared.add(first.source)
-            return [Constant(folded[0].array, first.source)]
+            return [Stored(folded[0].array, first.source)]
         if node.op_type in (*RESHAPES, *PARTS) or (first.again and node.op_type == "Transpose"):
-            return [Constant(folded[0].array, again=lambda: self.rule_of(node, inputs))]
+            return [Stored(folded[0].array, again=lambda: self.rule_of(node, inputs))]
         return folded
 
-    def own_weight(self, node: Any, constant: Constant) -> Constant:
+    def own_weight(self, node: Any, constant: Stored) -> Stored:
         """A tensor stored in a function of the model: all its calls share it."""
         if constant.dtype != "f32" or constant.array.size < FEWEST_WEIGHTS:
             return constant
         source = f"{self.function}.{node.output[0]}"
         self.writer.shared.add(source)
-        return Constant(constant.array, source)
+        return Stored(constant.array, source)
 
     def rule_of(self, node: Any, inputs: list[Operand | None]) -> Operand:
         types = output_types(self.environment, node, inputs)
         output = RULES["", node.op_type](self.op(node, inputs, types))
-        assert isinstance(output, Value | Constant)
+        assert isinstance(output, Computed | Stored)
         return output
 
-    def empty(self, node: Any, inputs: list[Operand | None]) -> list[Constant] | None:
+    def empty(self, node: Any, inputs: list[Operand | None]) -> list[Stored] | None:
         """Outputs without any element, whatever the operands are."""
         if node.op_type in CONTROL:
             return None
         types = [item for item in self.types(node, inputs) if item is not None]
         if not types or not all(0 in item.shape for item in types):
             return None
-        return [Constant(np.zeros(item.shape, _HELD[item.dtype])) for item in types]
+        return [Stored(np.zeros(item.shape, _HELD[item.dtype])) for item in types]
 
     def results(
         self, node: Any, inputs: list[Operand | None], values: dict[str, Operand]
@@ -188,13 +188,13 @@ class Tracer:
             return self.expand(node, inputs)
         types = [] if key in OWN_SHAPES else output_types(self.environment, node, inputs)
         output = RULES[key](self.op(node, inputs, types))
-        return [output] if isinstance(output, Value | Constant) else [*output]
+        return [output] if isinstance(output, Computed | Stored) else [*output]
 
-    def op(self, node: Any, inputs: list[Operand | None], types: list[TensorType]) -> Op:
+    def op(self, node: Any, inputs: list[Operand | None], types: list[OnnxType]) -> OnnxOp:
         from onnx.helper import get_attribute_value
 
         attributes = {item.name: get_attribute_value(item) for item in node.attribute}
-        return Op(
+        return OnnxOp(
             kind=node.op_type,
             opset=self.environment.opset(node.domain),
             attributes={name: _text(value) for name, value in attributes.items()},
@@ -254,7 +254,7 @@ class Tracer:
         outer, self.uses = self.uses, count_uses(nodes, outputs)
         self.depth += 1
         for name, item in values.items():
-            if isinstance(item, Constant) and item.source and self.uses[name] > 1:
+            if isinstance(item, Stored) and item.source and self.uses[name] > 1:
                 self.writer.shared.add(item.source)
         try:
             yield
@@ -292,9 +292,9 @@ def trace(
     kinds = stored_weights(graph, constants)
     writer = Writer(traced, shared, keeps_batch_norm=keeps_batch_norm, stored=kinds)
     scopes = scopes_of(graph.node)
-    tracer = Tracer(Environment(model), writer, uses, scopes=scopes, untied=untied, rows=rows)
-    values: dict[str, Operand] = {name: Constant(held, name) for name, held in constants.items()}
-    values |= {name: Constant(array) for name, array in fixed.items()}
+    tracer = Trace(Environment(model), writer, uses, scopes=scopes, untied=untied, rows=rows)
+    values: dict[str, Operand] = {name: Stored(held, name) for name, held in constants.items()}
+    values |= {name: Stored(array) for name, array in fixed.items()}
     _note_wider_floats(traced, graph, constants)
     for port in graph.input:
         if port.name not in values:
@@ -304,10 +304,10 @@ def trace(
                 tracer.problems.append(Problem(port.name, "input", 0, error.reason))
                 continue
             if 0 in port_type.shape:
-                values[port.name] = Constant(np.zeros(port_type.shape, _HELD[port_type.dtype]))
+                values[port.name] = Stored(np.zeros(port_type.shape, _HELD[port_type.dtype]))
                 continue
             order = plain_order(port_type.shape)
-            value = Value(
+            value = Computed(
                 port_type.dtype, port_type.shape, order, word(port.name), port_type.element
             )
             values[port.name] = traced.inputs[port.name] = value
@@ -322,7 +322,7 @@ def trace(
     return traced, tracer.problems
 
 
-def _output(tracer: Tracer, port: Any, value: Operand | None) -> Operand | None:
+def _output(tracer: Trace, port: Any, value: Operand | None) -> Operand | None:
     """None where the node that makes it is a problem that is already known."""
     kind = port.type.WhichOneof("value")
     if kind not in (None, "tensor_type"):
@@ -350,8 +350,8 @@ def _note_wider_floats(traced: Traced, graph: Any, constants: Mapping[str, Array
             traced.narrow |= {short} - {"f64"}
 
 
-def _plain(tracer: Tracer, operand: Operand) -> Operand:
+def _plain(tracer: Trace, operand: Operand) -> Operand:
     """An output in ONNX's order of axes, and with numbers of the language's element types."""
-    op = Op("", 0, {}, [operand], [], (), "", "y", tracer.writer)
+    op = OnnxOp("", 0, {}, [operand], [], (), "", "y", tracer.writer)
     result = op.plain(0)
-    return Constant(op.narrow(result.array)) if isinstance(result, Constant) else result
+    return Stored(op.narrow(result.array)) if isinstance(result, Stored) else result

@@ -15,7 +15,7 @@ from wgcc.importing.onnx_weights import StoredWeights
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast
 from wgcc.syntax.print_source import expression_text
-from wgcc.syntax.templates import NOWHERE, form, identifier, typed
+from wgcc.syntax.templates import NOWHERE, form, identifier, type_expr
 from wgcc.syntax.tree_text import walk
 
 Shape: TypeAlias = tuple[int, ...]
@@ -23,7 +23,7 @@ Scope: TypeAlias = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Value:
+class Computed:
     """A tensor that is computed at run time.
 
     `shape` is ONNX's. `order` says which of its axes is stored where: images are kept with their
@@ -43,7 +43,7 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Constant:
+class Stored:
     """Numbers that the file holds or that follow from it.
 
     `source` names the initialiser that this is a view of, and `axes` the order of its axes in it:
@@ -70,7 +70,7 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Member:
+class ModelMember:
     """A parameter, or a standard layer with its own.
 
     `layer` is what makes a layer, None of a parameter; `arrays` its tensors by their names in the
@@ -98,7 +98,7 @@ class Member:
     @property
     def type(self) -> ast.TypeExpr:
         array = self.arrays[""]
-        return typed(dtype_of(array.dtype), array.shape)
+        return type_expr(dtype_of(array.dtype), array.shape)
 
     def option(self, name: str) -> object:
         """The value of one of its layer's options, as it would be written."""
@@ -115,7 +115,7 @@ class Member:
         return ast.Param(NOWHERE, self.is_frozen, own, self.type, drawn, None)
 
 
-Operand: TypeAlias = Value | Constant
+Operand: TypeAlias = Computed | Stored
 
 
 @dataclass(slots=True, eq=False)
@@ -123,11 +123,11 @@ class Leaf(ast.Name):
     """A tensor or a member in a tree: a name that is not chosen yet."""
 
     text: str = field(default="", kw_only=True)
-    part: Value | Member
+    part: Computed | ModelMember
 
 
 # What an operand is in a tree: a leaf of it, or a number or list that is written there.
-Part: TypeAlias = Value | Member | ast.Expr
+Part: TypeAlias = Computed | ModelMember | ast.Expr
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,22 +137,22 @@ class Statement:
     `targets` is how outputs are unpacked: `y, (h, c)`; one after the other without it.
     """
 
-    outputs: tuple[Value, ...]
+    outputs: tuple[Computed, ...]
     tree: ast.Expr
     scope: Scope
     node: str
     targets: tuple[ast.Expr, ...] = ()
-    body: Body | None = None
-    parts: tuple[Value | Member, ...] = field(init=False)
+    body: Round | None = None
+    parts: tuple[Computed | ModelMember, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parts", leaves(self.tree))
 
     @property
-    def alias_of(self) -> Value | None:
+    def alias_of(self) -> Computed | None:
         """The value that this is another view of, with no element moved."""
         part = self.tree.part if isinstance(self.tree, Leaf) else None
-        return part if isinstance(part, Value) else None
+        return part if isinstance(part, Computed) else None
 
     @property
     def function(self) -> str:
@@ -163,31 +163,31 @@ class Statement:
         return head.text if isinstance(head, ast.Name) else ""
 
     @property
-    def layer(self) -> Member | None:
+    def layer(self) -> ModelMember | None:
         """The layer that it calls with one tensor."""
         head = self.tree.function if isinstance(self.tree, ast.Call) else None
-        return head.part if isinstance(head, Leaf) and isinstance(head.part, Member) else None
+        return head.part if isinstance(head, Leaf) and isinstance(head.part, ModelMember) else None
 
     @property
-    def reshapes(self) -> Value | None:
+    def reshapes(self) -> Computed | None:
         """The tensor that it gives another shape."""
         return self.operand if self.function == "reshape" else None
 
     @property
-    def operand(self) -> Value | None:
+    def operand(self) -> Computed | None:
         """The first argument of a call, if it is a tensor."""
         given = self.tree.arguments if isinstance(self.tree, ast.Call) else ()
         first: object = given[0].value if given else None
         part = first.part if isinstance(first, Leaf) else None
-        return part if isinstance(part, Value) else None
+        return part if isinstance(part, Computed) else None
 
 
-def leaves(tree: ast.Syntax) -> tuple[Value | Member, ...]:
+def leaves(tree: ast.Syntax) -> tuple[Computed | ModelMember, ...]:
     return tuple(node.part for node in walk(tree) if isinstance(node, Leaf))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Body:
+class Round:
     """A round of a loop. Its statement is a `scan`.
 
     The arguments of that statement are what states start as, then what the loop runs over, then the
@@ -196,17 +196,17 @@ class Body:
     """
 
     statements: tuple[Statement, ...]
-    states: tuple[Value, ...]
-    items: tuple[Value, ...]
-    after: tuple[Value, ...]
-    results: tuple[Value, ...]
+    states: tuple[Computed, ...]
+    items: tuple[Computed, ...]
+    after: tuple[Computed, ...]
+    results: tuple[Computed, ...]
 
     @property
-    def round_inputs(self) -> tuple[Value, ...]:
+    def round_inputs(self) -> tuple[Computed, ...]:
         return (*self.states, *self.items)
 
     @property
-    def round_outputs(self) -> tuple[Value, ...]:
+    def round_outputs(self) -> tuple[Computed, ...]:
         return (*self.after, *self.results)
 
 
@@ -218,14 +218,14 @@ def flat(statements: Iterable[Statement]) -> Iterator[Statement]:
             yield from flat(statement.body.statements)
 
 
-def values_read(statement: Statement) -> Iterator[Value]:
+def values_read(statement: Statement) -> Iterator[Computed]:
     """The values that it reads, also those that the rounds of a loop read from outside."""
-    own: set[Value] = set()
+    own: set[Computed] = set()
     for item in flat([statement]):
         own.update(item.body.round_inputs if item.body else ())
         own.update(() if item is statement else item.outputs)
     for item in flat([statement]):
-        yield from (part for part in item.parts if isinstance(part, Value) and part not in own)
+        yield from (part for part in item.parts if isinstance(part, Computed) and part not in own)
 
 
 @dataclass(slots=True)
@@ -235,8 +235,8 @@ class Traced:
     `layers` are layers that the standard ones do not have, by name.
     """
 
-    inputs: dict[str, Value] = field(default_factory=dict)
-    outputs: dict[str, Value | Constant] = field(default_factory=dict)
+    inputs: dict[str, Computed] = field(default_factory=dict)
+    outputs: dict[str, Computed | Stored] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     # What is said of several nodes or tensors, with their names.
@@ -247,7 +247,7 @@ class Traced:
     # Inputs that may hold NaN and infinity.
     any_floats: set[str] = field(default_factory=set)
     # Random numbers by their names in the file; those of inner graphs have none.
-    noise: dict[str, Value] = field(default_factory=dict)
+    noise: dict[str, Computed] = field(default_factory=dict)
     hidden_noise: bool = False
 
     def remark(self, text: str, name: str) -> None:
@@ -261,7 +261,7 @@ class Traced:
 
 
 @dataclass(frozen=True, slots=True)
-class TensorType:
+class OnnxType:
     """`element` is ONNX's number of the element type."""
 
     dtype: str
@@ -277,20 +277,20 @@ class Writer:
     # Initialisers that several nodes read: they stay parameters of their own.
     shared: set[str] = field(default_factory=set)
     # By initialiser: its parameter, and the order of the initialiser's axes in it.
-    members: dict[str, tuple[Member, Shape | None]] = field(default_factory=dict)
-    orders: dict[tuple[Value, Shape], Value] = field(default_factory=dict)
+    members: dict[str, tuple[ModelMember, Shape | None]] = field(default_factory=dict)
+    orders: dict[tuple[Computed, Shape], Computed] = field(default_factory=dict)
     # What computes a value, and which values only one node reads.
-    made_by: dict[Value, Statement] = field(default_factory=dict)
-    used_once: set[Value] = field(default_factory=set)
+    made_by: dict[Computed, Statement] = field(default_factory=dict)
+    used_once: set[Computed] = field(default_factory=set)
     keeps_batch_norm: bool = False
     stored: StoredWeights = field(default_factory=StoredWeights)
 
-    def is_weight(self, constant: Constant) -> bool:
+    def is_weight(self, constant: Stored) -> bool:
         """Whether it is a stored weight, or a part of one."""
         is_stored = bool(constant.source) and constant.source not in self.stored.fixed
         return constant.dtype == "f32" and (is_stored or constant.again is not None)
 
-    def is_number(self, constant: Constant) -> bool:
+    def is_number(self, constant: Stored) -> bool:
         """Whether it is written as a number. Many files store such numbers beside the weights."""
         if constant.shape == ():
             return constant.source not in self.stored.scalars
@@ -330,7 +330,7 @@ def channels_last_order(rank: int) -> Shape:
 AXIS_NAMES = "abcdefghijklmnop"
 
 
-def kept_order(value: Value, shape: Shape) -> Shape | None:
+def kept_order(value: Computed, shape: Shape) -> Shape | None:
     """How axes of a new shape are stored if no element moves; None if some must.
 
     Axes that are joined must be stored one after the other; parts of a split axis are.
@@ -370,7 +370,7 @@ def axis_groups(before: Shape, after: Shape) -> list[tuple[Shape, Shape]]:
     return groups
 
 
-def has_free_order(value: Value) -> bool:
+def has_free_order(value: Computed) -> bool:
     """Whether axes longer than 1 are stored in ONNX's order, so that moving changes nothing."""
     long = [axis for axis in value.order if value.shape[axis] > 1]
     return long == sorted(long)

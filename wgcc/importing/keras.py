@@ -157,7 +157,7 @@ _FORWARD = re.compile(r"forward(_.*)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class KerasLayer:
     """`path` of names, arrays by what they are (`kernel`), and words that name its class."""
 
     path: tuple[str, ...]
@@ -174,7 +174,7 @@ class Tensors:
     notes: list[str] = field(default_factory=list)
 
 
-def attention_paths(layers: Iterable[Layer]) -> set[tuple[str, ...]]:
+def attention_paths(layers: Iterable[KerasLayer]) -> set[tuple[str, ...]]:
     """Paths of layers of attention: those with queries, keys and values of several heads."""
     parts: dict[tuple[str, ...], set[str]] = {}
     for layer in layers:
@@ -185,7 +185,7 @@ def attention_paths(layers: Iterable[Layer]) -> set[tuple[str, ...]]:
     return {path for path, names in parts.items() if names >= {"query", "key", "value"}}
 
 
-def layer_tensors(layer: Layer, is_in_attention: bool = False) -> Tensors:
+def layer_tensors(layer: KerasLayer, is_in_attention: bool = False) -> Tensors:
     name = ".".join(layer.path) or "model"
     _refuse_quantised(name, layer.arrays)
     if "recurrent_kernel" in layer.arrays:
@@ -240,7 +240,7 @@ def _check_recurrent(name: str, arrays: dict[str, Array]) -> None:
         raise WgError(f"{name} is no recurrent layer of Keras: it has {shapes}")
 
 
-def _recurrent(layer: Layer) -> Tensors:
+def _recurrent(layer: KerasLayer) -> Tensors:
     """`lstm.kernel_ih`, `lstm.kernel_hh` and a bias for each, with `_reverse` for the way back."""
     words = [w for w in layer.path if not _CELL.fullmatch(w)]
     end = "_reverse" if any(_BACKWARD.fullmatch(w) for w in words) else ""
@@ -293,7 +293,7 @@ def read_keras(path: Path) -> FileWeights:
     return FileWeights(arrays, Origin(keras=True, gates=gates, notes=tuple(notes)))
 
 
-def _layers(folder: Folder, path: tuple[str, ...]) -> Iterator[Layer]:
+def _layers(folder: Folder, path: tuple[str, ...]) -> Iterator[KerasLayer]:
     """Groups with `vars`; those in a group `layers` are named after their class and a number."""
     for key, inner in folder.folders.items():
         if key in _NOT_WEIGHTS or key.startswith("seed_generator"):
@@ -316,12 +316,12 @@ def _layer_name(word: str, layer: Folder, siblings: Folder) -> str:
     return f"{word}_0" if f"{word}_1" in siblings.folders else word
 
 
-def _numbered_layer(held: Folder, path: tuple[str, ...]) -> Layer:
+def _numbered_layer(held: Folder, path: tuple[str, ...]) -> KerasLayer:
     keys = sorted(held.arrays, key=lambda key: (len(key), key))
     arrays = [held.arrays[key] for key in keys]
     kind = " ".join((*path[-2:], held.name)).lower()
     names = _names(kind, [array.shape for array in arrays])
-    return Layer(path, dict(zip(names, arrays, strict=True)), kind)
+    return KerasLayer(path, dict(zip(names, arrays, strict=True)), kind)
 
 
 def _names(kind: str, shapes: Sequence[Shape]) -> list[str]:
@@ -347,11 +347,11 @@ def _vectors(kind: str, count: int) -> list[str]:
     return _BATCH_NORM[:count] if count <= 2 else []
 
 
-def _old_layers(folder: Folder, path: tuple[str, ...]) -> Iterator[Layer]:
+def _old_layers(folder: Folder, path: tuple[str, ...]) -> Iterator[KerasLayer]:
     """Keras 2: `dense/dense/kernel:0`, where the first word is the layer's own name."""
     if folder.arrays:
         arrays = {key.partition(":")[0]: array for key, array in folder.arrays.items()}
-        yield Layer(path, arrays, " ".join(path[-2:]).lower())
+        yield KerasLayer(path, arrays, " ".join(path[-2:]).lower())
     for key, inner in folder.folders.items():
         if key != "top_level_model_weights":
             word = f"{key}_0" if not path and f"{key}_1" in folder.folders else key

@@ -53,7 +53,7 @@ ELEMENTWISE = "its shape does not show the order, and it is used element by elem
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TensorLayout:
     """`choices` has one transform if it is decided; `assumed` says what may be wrong about it.
 
     `stored`: whether only PyTorch's layout fits (TORCH) or only the model's own (OWN).
@@ -92,7 +92,7 @@ class Layouts:
             for word in ("", module_word(question.source)) if stored else ():
                 self._stored.setdefault((len(question.shape), word), set()).add(stored)
 
-    def answer(self, question: Question) -> Layout:
+    def answer(self, question: Question) -> TensorLayout:
         orders, use = _orders(question), question.use
         own = [order for order in orders if list(order) == sorted(order)]
         as_keras = self._origin.keras or question.source in self._origin.inputs_first
@@ -112,7 +112,7 @@ class Layouts:
             return _convolution(question, _layout(question, torch or own, stored=stored))
         return self._either(question, torch, own)
 
-    def _either(self, question: Question, torch: list[Order], own: list[Order]) -> Layout:
+    def _either(self, question: Question, torch: list[Order], own: list[Order]) -> TensorLayout:
         """Both fit: other tensors of the file, or the name, may decide."""
         if question.stored:
             return _layout(question, torch if question.stored == TORCH else own)
@@ -197,7 +197,7 @@ def _wanted_roles(question: Question) -> list[str | None]:
     return [role for role, size in zip(roles, question.wanted, strict=True) if size != 1]
 
 
-def _convolution(question: Question, layout: Layout) -> Layout:
+def _convolution(question: Question, layout: TensorLayout) -> TensorLayout:
     """If a transposed convolution fits as well, this is noted, or left undecided if likely."""
     use = question.use
     if use.operation != CONVOLUTION or use.adjoint or len(question.shape) < 3:
@@ -207,8 +207,10 @@ def _convolution(question: Question, layout: Layout) -> Layout:
         return layout
     if use.spread or _TRANSPOSED_CONVOLUTION.search(question.source):
         reason = "of a convolution, or of a transposed one, whose kernel is flipped"
-        return Layout((*layout.choices, *other), reason=reason)
-    return Layout(layout.choices, layout.assumed or CONVOLUTIONS, layout.reason, layout.stored)
+        return TensorLayout((*layout.choices, *other), reason=reason)
+    return TensorLayout(
+        layout.choices, layout.assumed or CONVOLUTIONS, layout.reason, layout.stored
+    )
 
 
 def _transposed_convolution(question: Question, orders: list[Order]) -> tuple[Transform, ...]:
@@ -220,24 +222,26 @@ def _transposed_convolution(question: Question, orders: list[Order]) -> tuple[Tr
     return tuple(Transform(_axes(question, order), flipped=flipped) for order in fitting_orders)
 
 
-def _unusual(question: Question, orders: list[Order]) -> Layout:
+def _unusual(question: Question, orders: list[Order]) -> TensorLayout:
     """The shape fits, but neither as PyTorch stores such a tensor nor as the model uses it."""
     ways = _transposed_convolution(question, orders)
     if question.use.operation != CONVOLUTION or not ways:
         return _layout(question, orders, assumed="stored in an order that PyTorch does not use")
     if question.use.direct and len(ways) == 1:
-        return Layout(ways, assumed="of a transposed convolution (ConvTranspose), to be flipped")
+        return TensorLayout(
+            ways, assumed="of a transposed convolution (ConvTranspose), to be flipped"
+        )
     flipped = tuple(replace(way, flipped=not way.flipped) for way in ways)
-    return Layout((*ways, *flipped), reason="of a transposed convolution, flipped or not")
+    return TensorLayout((*ways, *flipped), reason="of a transposed convolution, flipped or not")
 
 
 def _layout(
     question: Question, orders: list[Order], assumed: str = "", reason: str = "", stored: str = ""
-) -> Layout:
+) -> TensorLayout:
     choices = tuple(Transform(_axes(question, order)) for order in orders)
     if len(choices) == 1:
-        return Layout(choices, assumed, "", stored)
-    return Layout(choices, "", reason or "any of these orders would fit")
+        return TensorLayout(choices, assumed, "", stored)
+    return TensorLayout(choices, "", reason or "any of these orders would fit")
 
 
 def _axes(question: Question, order: Order) -> Shape:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from wgcc.importing.names import NUMBER, STATISTICS, WEIGHT, Module, Numbers, without_numbers
+from wgcc.importing.names import NUMBER, STATISTICS, WEIGHT, ModuleTensors, Numbers, without_numbers
 
 NAME, SHAPE, ORDER = "name", "shape", "order"
 # Two similarities that differ by less than this decide nothing.
@@ -20,21 +20,23 @@ _SPELLING = 0.25
 # A word that abbreviates another (`enc`, `encoder`) is nearly the same.
 _ABBREVIATED, _SHORTEST = 0.75, 3
 
-Pairs = dict[Module, tuple[Module, str]]
-Likeness = dict[Module, dict[Module, float]]
+Pairs = dict[ModuleTensors, tuple[ModuleTensors, str]]
+Likeness = dict[ModuleTensors, dict[ModuleTensors, float]]
 
 
 class Matching:
     """`pairs`: for modules of the model, the file's module and by what it was found."""
 
-    def __init__(self, ours: Sequence[Module], theirs: Sequence[Module]) -> None:
+    def __init__(self, ours: Sequence[ModuleTensors], theirs: Sequence[ModuleTensors]) -> None:
         self.pairs: Pairs = {}
         self._ours, self._theirs = ours, theirs
         self._numbers = Numberings(ours, theirs)
         self._likeness: Likeness = {}
-        self._decided: set[Module] = set()
+        self._decided: set[ModuleTensors] = set()
 
-    def match(self, said: Mapping[Module, Module], order: Callable[[Module], int]) -> None:
+    def match(
+        self, said: Mapping[ModuleTensors, ModuleTensors], order: Callable[[ModuleTensors], int]
+    ) -> None:
         """`said` are the pairs of a user's rules; `order` gives the order of first use."""
         self._decided = {*said, *said.values()}
         self._by_equal_names(said)
@@ -45,7 +47,7 @@ class Matching:
         self._by_shape()
         self._by_order(order)
 
-    def rivals(self, module: Module) -> list[Module]:
+    def rivals(self, module: ModuleTensors) -> list[ModuleTensors]:
         """The most likely of the file's modules that might be this one."""
         free = self._free_theirs()
         likely = {o: score for o, score in self._likeness[module].items() if o in free}
@@ -56,7 +58,7 @@ class Matching:
         near = [other for other in fitting if other.numbers[:1] == module.numbers[:1]]
         return near or fitting
 
-    def _by_equal_names(self, said: Mapping[Module, Module]) -> None:
+    def _by_equal_names(self, said: Mapping[ModuleTensors, ModuleTensors]) -> None:
         """Regardless of shapes: if those do not fit, no other tensor is used instead."""
         equal = {
             module: {
@@ -102,7 +104,7 @@ class Matching:
                     if other in free and _has_all(module, other):
                         self.pairs[module] = other, SHAPE
 
-    def _by_order(self, order: Callable[[Module], int]) -> None:
+    def _by_order(self, order: Callable[[ModuleTensors], int]) -> None:
         """Modules of one form whose names differ only by numbers, as in nn.Sequential."""
         free = [m for m in self._free_theirs() if not m.is_third]
         for form in dict.fromkeys(m.form for m in self._free_ours() if m.main.kind == WEIGHT):
@@ -115,16 +117,16 @@ class Matching:
             if len(mine) == len(others) and _is_list(others) and related and fitting:
                 self.pairs |= {module: (other, ORDER) for module, other in pairs}
 
-    def _alike(self, module: Module) -> Iterator[tuple[Module, float]]:
+    def _alike(self, module: ModuleTensors) -> Iterator[tuple[ModuleTensors, float]]:
         for other in self._numbers.candidates(module):
             score = likeness(module.letters, other.letters)
             if score > 0 and _has_all(module, other):
                 yield other, score + _SPELLING * likeness(module.spelling, other.spelling)
 
-    def _free_ours(self) -> list[Module]:
+    def _free_ours(self) -> list[ModuleTensors]:
         return [module for module in self._ours if module not in self.pairs]
 
-    def _free_theirs(self) -> list[Module]:
+    def _free_theirs(self) -> list[ModuleTensors]:
         """A tensor is used once: as a whole, or each third of it."""
         taken = {other for other, _ in self.pairs.values()}
         whole = {part.tensor for other in taken if not other.is_third for part in other.parts}
@@ -137,13 +139,13 @@ class Matching:
         ]
 
 
-def _is_list(side: Sequence[Module]) -> bool:
+def _is_list(side: Sequence[ModuleTensors]) -> bool:
     """Do their names differ by numbers only?"""
     names = {without_numbers(module.main.tensor) for module in side}
     return len(names) == 1 and len({module.numbers for module in side}) == len(side)
 
 
-def _closest(rows: Likeness) -> Iterator[tuple[Module, Module]]:
+def _closest(rows: Likeness) -> Iterator[tuple[ModuleTensors, ModuleTensors]]:
     """Pairs that are more similar to each other than to any others."""
     columns: Likeness = {}
     for module, row in rows.items():
@@ -172,7 +174,7 @@ def _abbreviates(a: str, b: str) -> bool:
     return len(short) >= _SHORTEST and long.startswith(short)
 
 
-def _relation(a: Module, b: Module) -> bool:
+def _relation(a: ModuleTensors, b: ModuleTensors) -> bool:
     """Is the last word of one a word of the other?"""
     return any(
         bool(x) and any(x[-1] == word or _abbreviates(x[-1], word) for word in y)
@@ -180,7 +182,7 @@ def _relation(a: Module, b: Module) -> bool:
     )
 
 
-def fits(module: Module, other: Module) -> bool:
+def fits(module: ModuleTensors, other: ModuleTensors) -> bool:
     """Could each tensor be the one of the same kind, its axes in some order?"""
     if module.is_norm_of_batches != other.is_norm_of_batches:
         return False
@@ -191,12 +193,12 @@ def fits(module: Module, other: Module) -> bool:
     )
 
 
-def _has_all(module: Module, other: Module) -> bool:
+def _has_all(module: ModuleTensors, other: ModuleTensors) -> bool:
     """Does the model's module have a tensor for each of the other's, such as the bias?"""
     return fits(module, other) and all(module.like(part) for part in other.parts)
 
 
-def _clear_winner(scores: Mapping[Module, float]) -> Module | None:
+def _clear_winner(scores: Mapping[ModuleTensors, float]) -> ModuleTensors | None:
     best = sorted(scores, key=lambda module: -scores[module])[:2]
     if len(best) == 2 and scores[best[0]] - scores[best[1]] < _MARGIN:
         return None
@@ -214,13 +216,13 @@ _SHORTENED = (2, 3)
 class Numbering:
     """The numbers of the modules of one side."""
 
-    def __init__(self, side: Sequence[Module]) -> None:
+    def __init__(self, side: Sequence[ModuleTensors]) -> None:
         values: dict[tuple[str, ...], set[int]] = {}
         for module in side:
             for start, number in _starts(module):
                 values.setdefault(start, set()).add(number)
         self._readings = {module: _readings(module, values) for module in side}
-        families: dict[tuple[tuple[str, ...], int], set[Module]] = {}
+        families: dict[tuple[tuple[str, ...], int], set[ModuleTensors]] = {}
         for module in side:
             families.setdefault(_family(module), set()).add(module)
         self._families: dict[tuple[tuple[str, ...], int], list[Family]] = {
@@ -228,10 +230,10 @@ class Numbering:
             for key, members in families.items()
         }
 
-    def read(self, module: Module, way: int) -> Numbers:
+    def read(self, module: ModuleTensors, way: int) -> Numbers:
         return self._readings[module][way]
 
-    def family(self, module: Module, way: int) -> Family:
+    def family(self, module: ModuleTensors, way: int) -> Family:
         """The numbers of all modules that have this one's words and rank."""
         return self._families[_family(module)][way]
 
@@ -239,15 +241,15 @@ class Numbering:
 class Numberings:
     """Compares the numbers of two sides."""
 
-    def __init__(self, ours: Sequence[Module], theirs: Sequence[Module]) -> None:
+    def __init__(self, ours: Sequence[ModuleTensors], theirs: Sequence[ModuleTensors]) -> None:
         self._ours, self._theirs = Numbering(ours), Numbering(theirs)
-        self._places: dict[tuple[int, Numbers], list[Module]] = {}
+        self._places: dict[tuple[int, Numbers], list[ModuleTensors]] = {}
         self._in_no_list = [other for other in theirs if not other.in_list]
         for other in theirs:
             for way in _READINGS:
                 self._places.setdefault((way, self._theirs.read(other, way)), []).append(other)
 
-    def same(self, module: Module, other: Module) -> bool:
+    def same(self, module: ModuleTensors, other: ModuleTensors) -> bool:
         """Do the numbers say that a module of ours is one of theirs?"""
         one_has_fewer = len(module.numbers) != len(other.numbers)
         for way in _READINGS:
@@ -258,16 +260,18 @@ class Numberings:
                 return self._ours.read(module, way) == self._theirs.read(other, way)
         return False
 
-    def candidates(self, module: Module) -> Iterable[Module]:
+    def candidates(self, module: ModuleTensors) -> Iterable[ModuleTensors]:
         """All of theirs that the numbers allow; `fc` might be `fc1` or `fc2`."""
-        others: dict[Module, None] = {}
+        others: dict[ModuleTensors, None] = {}
         for way in _READINGS:
             others |= dict.fromkeys(self._places.get((way, self._ours.read(module, way)), ()))
         some = [other for other in others if self.same(module, other)]
         return dict.fromkeys([*some, *(() if module.numbers else self._in_no_list)])
 
 
-def _readings(module: Module, values: dict[tuple[str, ...], set[int]]) -> tuple[Numbers, ...]:
+def _readings(
+    module: ModuleTensors, values: dict[tuple[str, ...], set[int]]
+) -> tuple[Numbers, ...]:
     sets = [values[start] for start, _ in _starts(module)]
     counted = tuple(
         n - _from_one(seen_numbers) for n, seen_numbers in zip(module.numbers, sets, strict=True)
@@ -281,11 +285,11 @@ def _from_one(values: set[int]) -> bool:
     return min(values) == 1 and max(values) == len(values)
 
 
-def _family(module: Module) -> tuple[tuple[str, ...], int]:
+def _family(module: ModuleTensors) -> tuple[tuple[str, ...], int]:
     return module.words, len(module.main.sizes)
 
 
-def _starts(module: Module) -> Iterator[tuple[tuple[str, ...], int]]:
+def _starts(module: ModuleTensors) -> Iterator[tuple[tuple[str, ...], int]]:
     """Each number, with the words up to it."""
     places = (at for at, word in enumerate(module.words) if word == NUMBER)
     starts = (module.words[: at + 1] for at in places)

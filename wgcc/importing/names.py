@@ -92,7 +92,7 @@ _RULES = tuple((re.compile(rf"(?<![a-z0-9])(?:{a})(?![a-z0-9])"), b) for a, b in
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class TensorName:
     """`words` name the module, with `#` for each of its `numbers`; `kind` is WEIGHT, … or ""."""
 
     words: tuple[str, ...]
@@ -100,7 +100,7 @@ class Name:
     kind: str
 
 
-def read_name(name: str, shape: Shape) -> Name:
+def read_name(name: str, shape: Shape) -> TensorName:
     """The shape decides between weight and bias if the name does not show which it is."""
     words, kind = _read(name)
     axes = len(without_ones(shape))
@@ -111,7 +111,7 @@ def read_name(name: str, shape: Shape) -> Name:
         kind = SINGULAR  # `weight_u`, `weight_v`
     kind = kind or (WEIGHT if axes > 1 else "")
     plain = tuple(NUMBER if word.isdigit() else word for word in words)
-    return Name(plain, tuple(int(word) for word in words if word.isdigit()), kind)
+    return TensorName(plain, tuple(int(word) for word in words if word.isdigit()), kind)
 
 
 def worth_reading(names: Iterable[str]) -> list[str]:
@@ -193,7 +193,7 @@ Numbers = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TensorPart:
     """A tensor, or the rows or columns of it that `cut` selects; `shape` is that of the part."""
 
     tensor: str
@@ -208,16 +208,16 @@ class Part:
 
 
 @dataclass(eq=False, slots=True)
-class Module:
-    """`words` and `numbers` of its name (see `Name`), and its tensors."""
+class ModuleTensors:
+    """`words` and `numbers` of its name (see `TensorName`), and its tensors."""
 
     words: tuple[str, ...]
     numbers: Numbers
-    parts: list[Part] = field(default_factory=list)
+    parts: list[TensorPart] = field(default_factory=list)
     is_third: bool = False
 
     @property
-    def main(self) -> Part:
+    def main(self) -> TensorPart:
         """The weight, or the first tensor if there is none."""
         return next((part for part in self.parts if part.kind == WEIGHT), self.parts[0])
 
@@ -243,37 +243,39 @@ class Module:
         """Modules with the same form can only be distinguished by their names."""
         return self.main.kind, self.main.sizes, self.is_norm_of_batches
 
-    def like(self, part: Part) -> list[Part]:
+    def like(self, part: TensorPart) -> list[TensorPart]:
         """The tensors that another module's tensor may be; the kind is not always known."""
         same = [own for own in self.parts if own.kind == part.kind]
         return same or [own for own in self.parts if "" in (own.kind, part.kind)]
 
 
-def modules(shapes: Mapping[str, Shape]) -> list[Module]:
+def modules(shapes: Mapping[str, Shape]) -> list[ModuleTensors]:
     """All modules of a model or file, in order of their first tensors."""
-    by_name: dict[tuple[tuple[str, ...], Numbers], Module] = {}
+    by_name: dict[tuple[tuple[str, ...], Numbers], ModuleTensors] = {}
     for tensor, shape in shapes.items():
         name = read_name(tensor, shape)
-        module = by_name.setdefault((name.words, name.numbers), Module(name.words, name.numbers))
-        module.parts.append(Part(tensor, shape, name.kind))
+        module = by_name.setdefault(
+            (name.words, name.numbers), ModuleTensors(name.words, name.numbers)
+        )
+        module.parts.append(TensorPart(tensor, shape, name.kind))
     return [one for module in by_name.values() for one in _separate(module)]
 
 
-def _separate(module: Module) -> list[Module]:
+def _separate(module: ModuleTensors) -> list[ModuleTensors]:
     """Modules whose names mean the same (`bn`, `ln`) are distinguished by their spelling."""
     kinds = [part.kind for part in module.parts]
     if len(set(kinds)) == len(kinds):
         return [module]
-    by_path: dict[str, list[Part]] = {}
+    by_path: dict[str, list[TensorPart]] = {}
     for part in module.parts:
         by_path.setdefault(module_path(part.tensor), []).append(part)
-    return [Module(module.words, module.numbers, parts) for parts in by_path.values()]
+    return [ModuleTensors(module.words, module.numbers, parts) for parts in by_path.values()]
 
 
-def thirds(whole: Iterable[Module]) -> list[Module]:
+def thirds(whole: Iterable[ModuleTensors]) -> list[ModuleTensors]:
     """Queries, keys and values as modules, where one tensor stores all three."""
     return [
-        Module(
+        ModuleTensors(
             tuple(word if old == "qkv" else old for old in module.words),
             module.numbers,
             [third for part in module.parts if (third := _third(part, at)) is not None],
@@ -285,7 +287,7 @@ def thirds(whole: Iterable[Module]) -> list[Module]:
     ]
 
 
-def _third(part: Part, at: int) -> Part | None:
+def _third(part: TensorPart, at: int) -> TensorPart | None:
     """[3 outputs, inputs] in PyTorch's Linear, [inputs, 3 outputs] in GPT-2's Conv1D."""
     shape = part.shape
     axis = 1 if len(shape) == 2 and shape[1] == 3 * shape[0] else 0
@@ -294,4 +296,4 @@ def _third(part: Part, at: int) -> Part | None:
     size = shape[axis] // 3
     place: Range = (at * size, (at + 1) * size)
     cut = Transform(columns=place) if axis else Transform(rows=place)
-    return Part(part.tensor, cut.shape(shape) or (), part.kind, cut)
+    return TensorPart(part.tensor, cut.shape(shape) or (), part.kind, cut)

@@ -15,8 +15,8 @@ from wgcc.importing.layout import OWN, TORCH, Layouts, Question
 from wgcc.importing.matching import NAME, Matching, fits
 from wgcc.importing.names import (
     STATISTICS,
-    Module,
-    Part,
+    ModuleTensors,
+    TensorPart,
     in_order,
     is_cell,
     last_word,
@@ -108,8 +108,8 @@ def propose(
 class _Match:
     """A matched pair of tensors, before the layout is decided."""
 
-    target: Part
-    source: Part
+    target: TensorPart
+    source: TensorPart
     found: str
 
 
@@ -146,7 +146,7 @@ class _Proposer:
         self._complete(result)
         return result
 
-    def _module_rules(self) -> dict[Module, Module]:
+    def _module_rules(self) -> dict[ModuleTensors, ModuleTensors]:
         """If a rule gives the module of a weight, its bias comes from the same module."""
         places = {part.tensor: module for module in self._theirs for part in module.parts}
         said = {}
@@ -156,7 +156,7 @@ class _Proposer:
                 said[module] = places[rule[0]]
         return said
 
-    def _order(self, module: Module) -> int:
+    def _order(self, module: ModuleTensors) -> int:
         return min(self._model.use(part.tensor).order for part in module.parts)
 
     def _parts(self, result: Proposal) -> Iterator[_Match]:
@@ -183,7 +183,7 @@ class _Proposer:
         ]
         return [item for item in matches if claims[item.source] == 1]
 
-    def _hint(self, part: Part, others: list[Module]) -> str:
+    def _hint(self, part: TensorPart, others: list[ModuleTensors]) -> str:
         """A tensor that has the name but not the shape, or the shape but not the name."""
         for other in others:
             for candidate in other.like(part):
@@ -257,12 +257,12 @@ def _ruled_pairs(target: str, source: str, way: Transform, usual: tuple[Transfor
     return Pair(target, source, way, RULE, f"as the rule says, though usually {expected}")
 
 
-def _undecided_of(part: Part, candidates: list[Part]) -> Undecided:
+def _undecided_of(part: TensorPart, candidates: list[TensorPart]) -> Undecided:
     choices = tuple((candidate.tensor, candidate.cut) for candidate in candidates[:_SHOWN])
     return Undecided(part.tensor, choices, "the names do not decide")
 
 
-def _candidates(part: Part, others: list[Module]) -> list[Part]:
+def _candidates(part: TensorPart, others: list[ModuleTensors]) -> list[TensorPart]:
     """Tensors of these modules with the sizes of `part`; of several, the one with its name."""
     fitting = [p for other in others for p in other.like(part) if p.sizes == part.sizes]
     same = [p for p in fitting if last_word(p.tensor) == last_word(part.tensor)]

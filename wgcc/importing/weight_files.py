@@ -18,7 +18,7 @@ from wgcc.importing.propose import Pair
 from wgcc.importing.transforms import FileWeights, Origin
 from wgcc.ir.dtypes import DTYPE_TABLE, FLOATS, INTEGER_RANGES
 from wgcc.ir.places import is_own_state
-from wgcc.ir.program import Program, Tensor
+from wgcc.ir.program import ModelTensor, Program
 from wgcc.lazy_numpy import Array, np
 
 # Pickled objects of PyTorch: only its own safe reader opens them.
@@ -122,14 +122,14 @@ def _tensors(held: Any) -> dict[str, Any]:
     return {name: item for name, item in held.items() if hasattr(item, "is_floating_point")}
 
 
-def own_tensors(program: Program) -> dict[str, Tensor]:
+def own_tensors(program: Program) -> dict[str, ModelTensor]:
     """The tensors that a weights file can fill: parameters and the model's own state."""
     state = {n: t for n, t in program.state.items() if is_own_state(n)}
     return {**program.params, **state}
 
 
 def convert(
-    pairs: Iterable[Pair], tensors: Mapping[str, Tensor], arrays: Mapping[str, Array]
+    pairs: Iterable[Pair], tensors: Mapping[str, ModelTensor], arrays: Mapping[str, Array]
 ) -> dict[str, Array]:
     """The arrays by the names of the model's tensors."""
     return {
@@ -137,7 +137,7 @@ def convert(
     }
 
 
-def _convert(pair: Pair, tensor: Tensor, array: Array) -> Array:
+def _convert(pair: Pair, tensor: ModelTensor, array: Array) -> Array:
     shape, way = tuple(array.shape), pair.transform.text() or "as it is"
     if not pair.transform.fits(shape, tensor.type.shape):
         becomes = pair.transform.shape(shape)

@@ -127,7 +127,7 @@ class Index:
         """The number it is where these variables have values and all others are 0."""
         return self.offset + sum(f * _value(atom, values) for atom, f in self.terms)
 
-    def compared(self) -> Index:
+    def require_small(self) -> Index:
         """Return this index if it is small enough to be compared or divided, else raise."""
         if self.high > LARGEST:
             raise IndexTooLarge(self.high)
@@ -322,7 +322,7 @@ def _term(atom: Atom, factor: int) -> str:
 def _atom(atom: Atom) -> str:
     if isinstance(atom, Variable):
         return atom.name
-    inner = atom.dividend.compared().wgsl()
+    inner = atom.dividend.require_small().wgsl()
     alone = len(atom.dividend.terms) == 1 and inner.startswith("(") and inner.endswith(")")
     inner = f"({inner})" if " " in inner and not alone else inner
     sign = "/" if isinstance(atom, Quotient) else "%"

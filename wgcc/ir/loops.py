@@ -22,7 +22,7 @@ from wgcc.ir.graph import Graph, Node, TensorType, Value
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class LoopNode:
     """A node with a body: what its inputs and outputs are, outside and inside."""
 
     node: Node
@@ -88,8 +88,8 @@ class Loop:
         return zip(self.node.inputs[len(self.carries) :], self.body.inputs[1:], strict=True)
 
 
-def loop_of(node: Node) -> Loop | None:
-    return Loop(node) if "body" in node.attrs else None
+def loop_of(node: Node) -> LoopNode | None:
+    return LoopNode(node) if "body" in node.attrs else None
 
 
 def stack_type(type_: TensorType, rounds: int) -> TensorType:
@@ -121,6 +121,15 @@ def all_names(graph: Graph) -> Iterator[str]:
 
 def with_body(node: Node, body: Graph) -> Node:
     return node if body is node.attrs["body"] else replace(node, attrs={**node.attrs, "body": body})
+
+
+def where_loops(graph_pass: Callable[[Graph], Graph]) -> Callable[[Graph], Graph]:
+    """A pass that leaves graphs without loops as they are."""
+
+    def run(graph: Graph) -> Graph:
+        return graph_pass(graph) if any(map(loop_of, graph.nodes)) else graph
+
+    return run
 
 
 def map_bodies(graph: Graph, change: Callable[[Graph], Graph]) -> Graph:

@@ -75,7 +75,7 @@ class Init:
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class ModelTensor:
     """A parameter (`trainable` or frozen) or state; `span` is where the user declared it."""
 
     name: str
@@ -103,8 +103,8 @@ class Program:
 
     name: str
     seed: int = 0
-    params: Mapping[str, Tensor] = field(default_factory=dict)
-    state: Mapping[str, Tensor] = field(default_factory=dict)
+    params: Mapping[str, ModelTensor] = field(default_factory=dict)
+    state: Mapping[str, ModelTensor] = field(default_factory=dict)
     entries: Mapping[str, Graph] = field(default_factory=dict)
     doc: Mapping[str, str] = field(default_factory=dict)
     optimizers: Mapping[str, str] = field(default_factory=dict)

@@ -25,7 +25,7 @@ from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.ir.graph import Constant, Graph, Node, RangeCheck, Value
 from wgcc.ir.loops import loop_of
 from wgcc.ir.places import Place
-from wgcc.ir.program import Init, Program, Tensor
+from wgcc.ir.program import Init, ModelTensor, Program
 
 MANY = 240
 # Elements of a constant that are shown, and how `struct` calls their types.
@@ -112,7 +112,7 @@ def _constant(constant: Constant) -> str:
     return f"constant {value}: {value.type} = {elements}, … (crc {crc32(constant.words):08x})"
 
 
-def _tensor(kind: str, tensor: Tensor, place: Place | None) -> str:
+def _tensor(kind: str, tensor: ModelTensor, place: Place | None) -> str:
     """` at params[64:72]`: words 64 to 71 of a buffer."""
     frozen = " frozen" if kind == "param" and not tensor.trainable else ""
     at = f" at {place.buffer}[{place.offset}:{place.offset + place.count}]" if place else ""

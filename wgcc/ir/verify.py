@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from wgcc.ir.graph import Graph, InferTypes, Node, TensorType, Value
 from wgcc.ir.loops import all_names, loop_of, values_of
-from wgcc.ir.program import Program, Tensor
+from wgcc.ir.program import ModelTensor, Program
 
 
 class GraphError(Exception):
@@ -117,7 +117,9 @@ def _as_words(type_: TensorType) -> TensorType:
     return TensorType((type_.words,), "u32") if type_.is_packed else type_
 
 
-def _misfits(kind: str, values: Iterable[Value], tensors: Mapping[str, Tensor]) -> Iterator[str]:
+def _misfits(
+    kind: str, values: Iterable[Value], tensors: Mapping[str, ModelTensor]
+) -> Iterator[str]:
     for value in values:
         if value.name not in tensors:
             yield f"{value} is no {kind} of the program"

@@ -52,19 +52,19 @@ _BIT_COUNTS = ("countOneBits", "countLeadingZeros", "countTrailingZeros")
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class AbstractValue:
     """`parts` are those of a vector or struct, where they are known; `memory`: it is read there."""
 
     kind: str
     is_uniform: bool
     expr: Expr | None = None
-    parts: tuple[Value, ...] | None = None
+    parts: tuple[AbstractValue, ...] | None = None
     memory: ModuleVariable | None = None
 
 
 @dataclass(slots=True)
 class LocalVariable:
-    value: Value
+    value: AbstractValue
     is_mutable: bool
 
 
@@ -118,7 +118,7 @@ class Evaluation:
     scopes: list[dict[str, LocalVariable]] = field(default_factory=list)
     is_together: bool = True
     function: str = ""
-    call: Callable[[FunctionDef, list[Value]], Value] = field(init=False)
+    call: Callable[[FunctionDef, list[AbstractValue]], AbstractValue] = field(init=False)
     lengths: dict[str, int] = field(default_factory=dict)
 
     def lookup(self, name: str) -> LocalVariable | None:
@@ -127,13 +127,17 @@ class Evaluation:
     def fail(self, text: str) -> None:
         self.findings.problem(f"{self.function}: {text}" if self.function else text)
 
-    def opaque(self, kind: str, origin: str, is_uniform: bool, known: Range | None = None) -> Value:
+    def opaque(
+        self, kind: str, origin: str, is_uniform: bool, known: Range | None = None
+    ) -> AbstractValue:
         """A value of which only the type is known, and perhaps a range."""
         if kind in _TRACKED:
-            return Value(kind, is_uniform, self.facts.unknown(kind, origin, is_uniform, known))
-        return Value(kind, is_uniform)
+            return AbstractValue(
+                kind, is_uniform, self.facts.unknown(kind, origin, is_uniform, known)
+            )
+        return AbstractValue(kind, is_uniform)
 
-    def value(self, expr: Expr) -> Value:
+    def value(self, expr: Expr) -> AbstractValue:
         match expr:
             case Literal():
                 return self._literal(expr)
@@ -148,13 +152,13 @@ class Evaluation:
             return place
         return self._load(place, place.memory, expr)
 
-    def _literal(self, expr: Literal) -> Value:
+    def _literal(self, expr: Literal) -> AbstractValue:
         if expr.kind in FLOATS:
             is_open = expr.kind == "f32" and not expr.text.endswith("f")
-            return Value("float" if is_open else expr.kind, True)
-        return Value(expr.kind, True, Literal(expr.value, expr.kind))
+            return AbstractValue("float" if is_open else expr.kind, True)
+        return AbstractValue(expr.kind, True, Literal(expr.value, expr.kind))
 
-    def _load(self, place: Value, memory: ModuleVariable, expr: Expr) -> Value:
+    def _load(self, place: AbstractValue, memory: ModuleVariable, expr: Expr) -> AbstractValue:
         kind = self.long(place.kind)
         is_constant = memory.space == "uniform" or memory.access == "read"
         known = None
@@ -163,7 +167,7 @@ class Evaluation:
             known = Range(0, rounds - 1) if rounds and expr.field == "x" else None
         return self.opaque(kind, memory.name, place.is_uniform and is_constant, known)
 
-    def place(self, expr: Expr) -> Value:
+    def place(self, expr: Expr) -> AbstractValue:
         """A variable or a part of one. What is in memory is not loaded yet."""
         match expr:
             case Name(name):
@@ -174,19 +178,19 @@ class Evaluation:
                 return self._element(expr, self.place(whole), index)
         return self.value(expr)
 
-    def _name(self, name: str) -> Value:
+    def _name(self, name: str) -> AbstractValue:
         variable = self.lookup(name)
         if variable is not None:
             return variable.value
         if name in self.module.variables:
             memory = self.module.variables[name]
-            return Value(memory.kind, True, memory=memory)
+            return AbstractValue(memory.kind, True, memory=memory)
         if name in self.module.constants:
             return self.value(self.module.constants[name])
         self.fail(f"`{name}` is not declared")
-        return Value("u32", False, self.facts.unknown("u32", name, False))
+        return AbstractValue("u32", False, self.facts.unknown("u32", name, False))
 
-    def _member(self, whole: Value, name: str) -> Value:
+    def _member(self, whole: AbstractValue, name: str) -> AbstractValue:
         kind = self.long(whole.kind)
         if kind in self.module.structs:
             fields = self.module.structs[kind].fields
@@ -200,14 +204,14 @@ class Evaluation:
         self.fail(f"{kind} has no `{name}`")
         return self.opaque("u32", name, False)
 
-    def _part(self, whole: Value, at: int, kind: str, name: str) -> Value:
+    def _part(self, whole: AbstractValue, at: int, kind: str, name: str) -> AbstractValue:
         if whole.parts is not None:
             return whole.parts[at]
         if whole.memory is not None:
             return replace(whole, kind=kind, expr=None)
         return self.opaque(kind, name, whole.is_uniform)
 
-    def _element(self, expr: Element, whole: Value, index: Expr) -> Value:
+    def _element(self, expr: Element, whole: AbstractValue, index: Expr) -> AbstractValue:
         position = self.value(index)
         kind = self.long(whole.kind)
         array = array_parts(kind)
@@ -224,22 +228,22 @@ class Evaluation:
             self._compare(expr, whole, position.expr, length)
         is_uniform = whole.is_uniform and position.is_uniform
         if whole.memory is not None:
-            return Value(element, is_uniform, memory=whole.memory)
+            return AbstractValue(element, is_uniform, memory=whole.memory)
         if whole.parts is not None and position.expr is not None:
             return self._component(whole.parts, position.expr, element, is_uniform)
         return self.opaque(element, "an element", is_uniform)
 
     def _component(
-        self, parts: tuple[Value, ...], position: Expr, kind: str, is_uniform: bool
-    ) -> Value:
+        self, parts: tuple[AbstractValue, ...], position: Expr, kind: str, is_uniform: bool
+    ) -> AbstractValue:
         if isinstance(position, Literal) and 0 <= position.value < len(parts):
             return parts[int(position.value)]
         exprs = [part.expr for part in parts if part.expr is not None]
         if len(exprs) < len(parts) or kind not in ("u32", "i32"):
             return self.opaque(kind, "an element", is_uniform)
-        return Value(kind, is_uniform, Call(COMPONENT, (*exprs, position)))
+        return AbstractValue(kind, is_uniform, Call(COMPONENT, (*exprs, position)))
 
-    def _compare(self, expr: Element, whole: Value, position: Expr, length: int) -> None:
+    def _compare(self, expr: Element, whole: AbstractValue, position: Expr, length: int) -> None:
         known, reason = self.facts.range(position), ""
         if known.low < 0 or known.high >= length:
             reason = f"{known.low} … {known.high} of {length}"
@@ -267,15 +271,15 @@ class Evaluation:
         """A type with the names of aliases replaced."""
         return self.module.aliases.get(kind, kind)
 
-    def _unary(self, op: str, inner: Value) -> Value:
+    def _unary(self, op: str, inner: AbstractValue) -> AbstractValue:
         kind = self._kind_by(lambda: unary_kind(op, inner.kind), inner.kind)
         if inner.expr is None or op == "~":
             return self.opaque(kind, op, inner.is_uniform)
         if op == "-" and isinstance(inner.expr, Literal):
-            return Value(kind, True, Literal(-inner.expr.value, inner.expr.kind))
-        return Value(kind, inner.is_uniform, Unary(op, inner.expr))
+            return AbstractValue(kind, True, Literal(-inner.expr.value, inner.expr.kind))
+        return AbstractValue(kind, inner.is_uniform, Unary(op, inner.expr))
 
-    def _binary(self, op: str, left: Expr, right: Expr) -> Value:
+    def _binary(self, op: str, left: Expr, right: Expr) -> AbstractValue:
         a = self.value(left)
         if op in ("&&", "||") and a.expr is not None:
             # The right side is computed only where the left side leaves it open.
@@ -289,7 +293,7 @@ class Evaluation:
         if a.expr is None or b.expr is None or kind not in _TRACKED:
             return self.opaque(kind, op, is_uniform)
         x, y = self._settle(a.expr, b.kind), self._settle(b.expr, a.kind)
-        return Value(kind, is_uniform, Binary(op, x, y))
+        return AbstractValue(kind, is_uniform, Binary(op, x, y))
 
     def _settle(self, expr: Expr, other: str) -> Expr:
         """A number without a type gets that of the other operand."""
@@ -304,7 +308,7 @@ class Evaluation:
             self.fail(str(error))
             return otherwise
 
-    def _call(self, call: Call) -> Value:
+    def _call(self, call: Call) -> AbstractValue:
         if is_collective(call.name) and not self.is_together:
             self.fail(f"`{call.name}` is not in uniform control flow")
         if call.name in ATOMICS or call.name == "workgroupUniformLoad":
@@ -319,20 +323,20 @@ class Evaluation:
         if name in self.module.structs:
             fields = self.module.structs[name].fields
             self._match(name, [kind for _, kind in fields], args)
-            return Value(name, is_uniform, parts=tuple(args))
+            return AbstractValue(name, is_uniform, parts=tuple(args))
         if name.startswith("array<"):
             self._match(name, [array_parts(name)[0]] * len(args), args)  # type: ignore[index]
-            return Value(name, is_uniform)
+            return AbstractValue(name, is_uniform)
         return self._built_in(name, args, is_uniform)
 
-    def _match(self, name: str, kinds: list[str], args: list[Value]) -> None:
+    def _match(self, name: str, kinds: list[str], args: list[AbstractValue]) -> None:
         wanted = [self.long(kind) for kind in kinds]
         is_right = len(wanted) == len(args)
         pairs = zip(wanted, args, strict=False)
         if not is_right or not all(fits(kind, self.long(arg.kind)) for kind, arg in pairs):
             self.fail(f"{name}({', '.join(wanted)}) of {', '.join(arg.kind for arg in args)}")
 
-    def _dereference(self, call: Call) -> Value:
+    def _dereference(self, call: Call) -> AbstractValue:
         """A function that takes a pointer: of an atomic, or of workgroup memory."""
         pointer = call.args[0]
         if not (isinstance(pointer, Unary) and pointer.op == "&"):
@@ -345,7 +349,7 @@ class Evaluation:
         is_uniform = call.name == "workgroupUniformLoad" and place.is_uniform
         return self.opaque(kind, call.name, is_uniform)
 
-    def _built_in(self, name: str, args: list[Value], is_uniform: bool) -> Value:
+    def _built_in(self, name: str, args: list[AbstractValue], is_uniform: bool) -> AbstractValue:
         kinds = [arg.kind for arg in args]
         if name.startswith("bitcast<"):
             return self._convert(name[8:-1], args[0], name)
@@ -357,31 +361,31 @@ class Evaluation:
             is_uniform = False
         exprs = [self._settle(arg.expr, kind) for arg in args if arg.expr is not None]
         if kind in _TRACKED and name in (*_RANGED, *_BIT_COUNTS) and len(exprs) == len(args):
-            return Value(kind, is_uniform, Call(name, tuple(exprs)))
+            return AbstractValue(kind, is_uniform, Call(name, tuple(exprs)))
         return self.opaque(kind, name, is_uniform)
 
-    def _construct(self, name: str, args: list[Value], is_uniform: bool) -> Value:
+    def _construct(self, name: str, args: list[AbstractValue], is_uniform: bool) -> AbstractValue:
         if width_of(name) == 1 and args:
             return self._convert(name, args[0], name)
         zero = Literal(0, name) if name in ("u32", "i32") else None
         if not args:
-            return Value(name, True, zero)
+            return AbstractValue(name, True, zero)
         if len(args) == width_of(name) and element_of(name) in _TRACKED:
             parts = tuple(self._convert(element_of(name), arg, name) for arg in args)
-            return Value(name, is_uniform, parts=parts)
-        return Value(name, is_uniform)
+            return AbstractValue(name, is_uniform, parts=parts)
+        return AbstractValue(name, is_uniform)
 
-    def _convert(self, kind: str, arg: Value, name: str) -> Value:
+    def _convert(self, kind: str, arg: AbstractValue, name: str) -> AbstractValue:
         """Gives a value another type; the range of whole numbers stays, where it can."""
         if arg.expr is None or kind not in ("u32", "i32") or width_of(arg.kind) > 1:
             return arg if arg.kind == kind else self.opaque(kind, name, arg.is_uniform)
         if isinstance(arg.expr, Literal) and arg.kind == "int" and arg.expr.value >= 0:
-            return Value(kind, True, Literal(arg.expr.value, kind))
+            return AbstractValue(kind, True, Literal(arg.expr.value, kind))
         if arg.kind == kind:
             return arg
-        return Value(kind, arg.is_uniform, Call(kind, (arg.expr,)))
+        return AbstractValue(kind, arg.is_uniform, Call(kind, (arg.expr,)))
 
-    def settle(self, value: Value, kind: str | None) -> Value:
+    def settle(self, value: AbstractValue, kind: str | None) -> AbstractValue:
         """A value as a variable holds it: `kind` is its declared type."""
         wanted = self.long(kind) if kind else default_kind(value.kind)
         if not fits(wanted, self.long(value.kind)):

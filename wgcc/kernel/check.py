@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from wgcc.kernel.abstract import Evaluation, Findings, IndexClaim, LocalVariable, Value
+from wgcc.kernel.abstract import AbstractValue, Evaluation, Findings, IndexClaim, LocalVariable
 from wgcc.kernel.facts import Knowledge
 from wgcc.kernel.limits import MAX_GRID, MAX_STORAGE, Grid, check_limits
 from wgcc.kernel.loop_counters import counter_of, ends
@@ -84,7 +84,7 @@ class _Checker:
         self._e = evaluation
         self._e.call = self._function
         self._module = evaluation.module
-        self._returned: list[Value] = []
+        self._returned: list[AbstractValue] = []
         self._left = MAX_STATEMENTS
 
     def workgroup(self) -> Grid:
@@ -105,11 +105,11 @@ class _Checker:
         self._e.scopes = [private]
         self._function(function, args)
 
-    def _zero(self, name: str, kind: str) -> Value:
+    def _zero(self, name: str, kind: str) -> AbstractValue:
         kind = self._e.long(kind)
         return self._e.opaque(kind, name, True, single(0) if kind in ("u32", "i32") else None)
 
-    def _built_in(self, name: str, grid: Grid, size: Grid) -> Value:
+    def _built_in(self, name: str, grid: Grid, size: Grid) -> AbstractValue:
         sizes = {
             "local_invocation_index": (prod(size),),
             "subgroup_size": (MAX_SUBGROUP + 1,),
@@ -123,9 +123,9 @@ class _Checker:
             raise WgslError(f"`{name}` is no value that a thread is given")
         is_uniform = name in ("workgroup_id", "num_workgroups")
         parts = tuple(self._e.opaque("u32", name, is_uniform, Range(0, n - 1)) for n in sizes[name])
-        return parts[0] if len(parts) == 1 else Value("vec3<u32>", is_uniform, parts=parts)
+        return parts[0] if len(parts) == 1 else AbstractValue("vec3<u32>", is_uniform, parts=parts)
 
-    def _function(self, function: FunctionDef, args: list[Value]) -> Value:
+    def _function(self, function: FunctionDef, args: list[AbstractValue]) -> AbstractValue:
         e = self._e
         outer = e.scopes, e.function, e.facts, e.is_together, self._returned
         e.function, self._returned = function.name, []
@@ -143,7 +143,7 @@ class _Checker:
         e.scopes, e.function, e.facts, e.is_together, self._returned = outer
         e.scopes[0] = private
         if function.result is None:
-            return Value("", True)
+            return AbstractValue("", True)
         kind = e.long(function.result)
         for value in returned:
             if not fits(kind, e.long(value.kind)):
@@ -154,7 +154,7 @@ class _Checker:
         known = _hull([e.facts.range(v.expr) for v in returned if v.expr is not None])
         return e.opaque(kind, function.name, is_uniform, known if kind in ("u32", "i32") else None)
 
-    def _bind(self, name: str, value: Value, kind: str | None) -> Value:
+    def _bind(self, name: str, value: AbstractValue, kind: str | None) -> AbstractValue:
         """Gives a value a symbol of its own, so that expressions stay small."""
         if kind is not None and kind.startswith("@"):
             return value
@@ -162,7 +162,7 @@ class _Checker:
         if value.expr is None:
             return value
         expr = self._e.facts.define(name, value.kind, value.expr)
-        return Value(value.kind, value.is_uniform, expr)
+        return AbstractValue(value.kind, value.is_uniform, expr)
 
     def _block(self, body: Body) -> None:
         self._left -= 1 + len(body)
@@ -188,7 +188,7 @@ class _Checker:
                     returned = self._e.value(value)
                     is_uniform = returned.is_uniform and self._e.is_together
                     self._returned.append(
-                        Value(returned.kind, is_uniform, returned.expr, returned.parts)
+                        AbstractValue(returned.kind, is_uniform, returned.expr, returned.parts)
                     )
             case Run(call):
                 self._e.value(call)
@@ -201,7 +201,7 @@ class _Checker:
             value = self._bind(let.name, self._e.value(let.value), let.kind)
         self._e.scopes[-1][let.name] = LocalVariable(value, let.mutable)
 
-    def _assign(self, target: Expr, value: Value) -> None:
+    def _assign(self, target: Expr, value: AbstractValue) -> None:
         if target == Name("_"):
             return
         root = root_of(target)
@@ -242,7 +242,7 @@ class _Checker:
         self,
         before: list[dict[str, LocalVariable]],
         ends: list[tuple[list[dict[str, LocalVariable]], Knowledge, bool, bool]],
-        condition: Value,
+        condition: AbstractValue,
         facts: Knowledge,
     ) -> None:
         """Keeps what holds after both branches; after one of them, if the other returns."""
@@ -262,15 +262,15 @@ class _Checker:
                     variable.value = values[0]
 
     def _either(
-        self, name: str, values: list[Value], facts: list[Knowledge], uniform: bool
-    ) -> Value:
+        self, name: str, values: list[AbstractValue], facts: list[Knowledge], uniform: bool
+    ) -> AbstractValue:
         known = None
         if all(value.expr is not None and value.kind in ("u32", "i32") for value in values):
             known = _hull([f.range(v.expr) for f, v in zip(facts, values, strict=True) if v.expr])
         is_uniform = uniform and all(value.is_uniform for value in values)
         return self._e.opaque(values[0].kind, name, is_uniform, known)
 
-    def _condition(self, expr: Expr) -> Value:
+    def _condition(self, expr: Expr) -> AbstractValue:
         condition = self._e.value(expr)
         if condition.kind != "bool":
             self._e.fail(f"a condition is {condition.kind}")
@@ -327,7 +327,7 @@ class _Checker:
         assert variable is not None
         variable.value = self._e.opaque(variable.value.kind, name, is_uniform, known)
 
-    def _enter(self, loop: Loop, uniform: Mapping[str, bool]) -> Value:
+    def _enter(self, loop: Loop, uniform: Mapping[str, bool]) -> AbstractValue:
         """Into any iteration: of what the loop assigns, only counters are known."""
         starts = {name: self._e.lookup(name) for name in uniform}
         values = {name: start.value for name, start in starts.items() if start is not None}

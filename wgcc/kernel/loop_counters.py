@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from wgcc.kernel.abstract import Evaluation, Value
+from wgcc.kernel.abstract import AbstractValue, Evaluation
 from wgcc.kernel.ranges import Range, arithmetic, single, whole_range
 from wgcc.kernel.rewrite.transform import assigned_in
 from wgcc.kernel.tree import Assign, Binary, Expr, Loop, Name
@@ -12,7 +12,9 @@ from wgcc.kernel.tree import Assign, Binary, Expr, Loop, Name
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def counter_of(e: Evaluation, loop: Loop, starts: Mapping[str, Value]) -> tuple[str, Range] | None:
+def counter_of(
+    e: Evaluation, loop: Loop, starts: Mapping[str, AbstractValue]
+) -> tuple[str, Range] | None:
     """The variable that the head of a loop counts, and where it can be: it never turns back.
 
     `starts`: what the variables that the loop assigns are before it.
@@ -40,7 +42,7 @@ def counter_of(e: Evaluation, loop: Loop, starts: Mapping[str, Value]) -> tuple[
     return (name, Range(whole.low, first.high)) if op == "-" else None
 
 
-def ends(e: Evaluation, loop: Loop, starts: Mapping[str, Value]) -> bool:
+def ends(e: Evaluation, loop: Loop, starts: Mapping[str, AbstractValue]) -> bool:
     """Whether a loop is proven to end, in a state that holds for any of its iterations.
 
     Its counter moves in each iteration, and passes the bound before it could wrap around.
@@ -59,7 +61,7 @@ def ends(e: Evaluation, loop: Loop, starts: Mapping[str, Value]) -> bool:
 
 
 def _head(
-    e: Evaluation, loop: Loop, starts: Mapping[str, Value]
+    e: Evaluation, loop: Loop, starts: Mapping[str, AbstractValue]
 ) -> tuple[str, str, str, Range, Range] | None:
     """Name, operator, type, first value and stride of a counter that only the head assigns."""
     match loop.after:

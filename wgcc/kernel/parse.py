@@ -17,7 +17,7 @@ from wgcc.kernel.tree import (
     Assign,
     Binary,
     Call,
-    Constant,
+    ConstantDef,
     Declaration,
     Element,
     Enable,
@@ -261,7 +261,7 @@ class _Parser:
         elif keyword in ("const", "alias"):
             self._take("=")
             declared = (
-                Constant(name, self.expression(), comment)
+                ConstantDef(name, self.expression(), comment)
                 if keyword == "const"
                 else Alias(name, self._type_or_name(), comment)
             )

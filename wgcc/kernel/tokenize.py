@@ -17,7 +17,7 @@ class WgslError(ValueError):
         self.reason, self.at = reason or message, at
 
 
-class Token(NamedTuple):
+class WgslToken(NamedTuple):
     """`comment`: the lines above it."""
 
     text: str
@@ -35,9 +35,9 @@ _TOKEN = re.compile(
 )
 
 
-def tokenize(text: str) -> list[Token]:
+def tokenize(text: str) -> list[WgslToken]:
     """The last token is "", the end."""
-    at, tokens, comments = 0, list[Token](), list[str]()
+    at, tokens, comments = 0, list[WgslToken](), list[str]()
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
@@ -45,10 +45,10 @@ def tokenize(text: str) -> list[Token]:
         if match.lastgroup == "comment":
             comments.append(match[0][2:].removeprefix(" "))
         elif match.lastgroup:
-            tokens.append(Token(match[0], at, "\n".join(comments)))
+            tokens.append(WgslToken(match[0], at, "\n".join(comments)))
             comments.clear()
         at = match.end()
-    return [*tokens, Token("", at)]
+    return [*tokens, WgslToken("", at)]
 
 
 def error_at(text: str, message: str, at: int) -> WgslError:

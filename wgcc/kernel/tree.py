@@ -220,7 +220,7 @@ class Enable:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class ConstantDef:
     name: str
     value: Expr
     comment: str = field(default="", compare=False)
@@ -264,7 +264,7 @@ class FunctionDef:
     comment: str = field(default="", compare=False)
 
 
-Declaration = Enable | Constant | Alias | Struct | ModuleVariable | FunctionDef
+Declaration = Enable | ConstantDef | Alias | Struct | ModuleVariable | FunctionDef
 
 
 @dataclass(frozen=True)
@@ -283,7 +283,7 @@ class Module:
 
     @cached_property
     def constants(self) -> dict[str, Expr]:
-        return {d.name: d.value for d in self.declarations if isinstance(d, Constant)}
+        return {d.name: d.value for d in self.declarations if isinstance(d, ConstantDef)}
 
     def whole(self, name: str) -> int:
         """The number that a constant stands for; 0 if it is no plain number."""
@@ -315,7 +315,7 @@ def words_of(declared: Declaration) -> set[str]:
     """All names that a declaration mentions, in types and comments too."""
     words = _words(declared.comment)
     match declared:
-        case Constant(_, value):
+        case ConstantDef(_, value):
             words |= _names((value,))
         case Alias(_, kind) | ModuleVariable(_, _, kind):
             words |= _words(kind)

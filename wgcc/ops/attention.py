@@ -17,9 +17,8 @@ from typing import Any, TypeVar
 
 from wgcc.ir.graph import INTEGERS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_dtype, check_scalar
 from wgcc.ops.formula import Term
-from wgcc.ops.registry import Op, Sample, ShapeError, SharedAxis, Special
+from wgcc.ops.registry import Op, Sample, ShapeError, SharedAxis, Special, check_dtype, check_scalar
 
 # A key whose mask is not above this is hidden: WGSL has no infinity. It is also the log of a sum
 # over no keys at all.

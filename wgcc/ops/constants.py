@@ -28,7 +28,15 @@ from wgcc.ir.dtypes import INTEGER_RANGES, INTEGERS, NARROW_INTEGERS, NUMBERS, P
 from wgcc.ir.graph import DTYPES, FLOATS, Builder, Node, TensorType, Value
 from wgcc.ir.places import ALIGNMENT, round_up
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import (
+from wgcc.ops.elementwise import no_grad
+from wgcc.ops.formula import samples_of
+from wgcc.ops.registry import (
+    FromIndex,
+    Op,
+    Pointwise,
+    Sample,
+    ShapeError,
+    Special,
     check_dtype,
     check_number,
     check_same,
@@ -37,9 +45,6 @@ from wgcc.ops.checks import (
     numpy_dtype,
     wgsl_type,
 )
-from wgcc.ops.elementwise import no_grad
-from wgcc.ops.formula import samples_of
-from wgcc.ops.registry import Op, Pointwise, Sample, ShapeError, Source, Special
 
 
 def infer_const(value: float | int | bool, dtype: str) -> TensorType:
@@ -128,7 +133,7 @@ CONSTANTS_OPS = (
         "const",
         infer_const,
         reference_const,
-        Source(wgsl_const),
+        FromIndex(wgsl_const),
         samples=[
             Sample([], {"value": -0.1, "dtype": "f32"}),
             Sample([], {"value": 1e-30, "dtype": "f32"}),
@@ -146,7 +151,7 @@ CONSTANTS_OPS = (
         "iota",
         infer_iota,
         reference_iota,
-        Source(wgsl_iota),
+        FromIndex(wgsl_iota),
         samples=[
             Sample([], {"n": n, "dtype": dtype})
             for n in (1, 63, 65, 200)
@@ -158,7 +163,7 @@ CONSTANTS_OPS = (
         "not_finite",
         infer_not_finite,
         reference_not_finite,
-        Source(wgsl_not_finite, ("not_finite",)),
+        FromIndex(wgsl_not_finite, ("not_finite",)),
         samples=[
             Sample([], {"value": value, "dtype": dtype}, differentiable=False)
             for value in (float("inf"), float("-inf"), float("nan"))
@@ -169,7 +174,7 @@ CONSTANTS_OPS = (
         "literal",
         infer_literal,
         reference_literal,
-        Source(wgsl_literal, cheap=is_short),
+        FromIndex(wgsl_literal, cheap=is_short),
         samples=[
             Sample([], {"values": values, "shape": shape, "dtype": dtype})
             for values, shape, dtype in (

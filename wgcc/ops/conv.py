@@ -28,10 +28,9 @@ from math import prod
 from wgcc.ir.graph import FLOATS, Builder, Node, TensorType, Value
 from wgcc.ir.places import ceil_div
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_dtype
 from wgcc.ops.formula import Term
 from wgcc.ops.matmul import contract
-from wgcc.ops.registry import NUMPY_CALL, Expand, Op, Sample, ShapeError
+from wgcc.ops.registry import NUMPY_CALL, Expand, Op, Sample, ShapeError, check_dtype
 from wgcc.ops.windows import Sizes, Windows, check_windows, places
 
 

@@ -11,9 +11,8 @@ from math import pi
 
 from wgcc.ir.graph import Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_dtype
 from wgcc.ops.formula import Term
-from wgcc.ops.registry import Expand, Op, Sample, ShapeError
+from wgcc.ops.registry import Expand, Op, Sample, ShapeError, check_dtype
 
 # The longest transform that is one product.
 LONGEST = 64

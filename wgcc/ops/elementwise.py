@@ -18,9 +18,18 @@ from collections.abc import Callable, Sequence
 from wgcc.ir.dtypes import INTEGER_RANGES, INTEGERS, NUMBERS, SIGNED
 from wgcc.ir.graph import DTYPES, FLOATS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_dtype, check_same, numpy_dtype, wgsl_type
 from wgcc.ops.formula import SHAPES, Term, binary, samples_of
-from wgcc.ops.registry import Op, Pointwise, Reference, Sample, ShapeError
+from wgcc.ops.registry import (
+    Op,
+    Pointwise,
+    Reference,
+    Sample,
+    ShapeError,
+    check_dtype,
+    check_same,
+    numpy_dtype,
+    wgsl_type,
+)
 
 
 def div_array(x: Array, z: Array) -> Array:

@@ -16,8 +16,17 @@ from typing import Any, Union
 
 from wgcc.ir.dtypes import SIGNED
 from wgcc.ir.graph import FLOATS, Builder, Node, TensorType, Value
-from wgcc.ops.checks import check_dtype, check_same
-from wgcc.ops.registry import Functions, GradRule, NumberRule, Op, Pointwise, Reference, Sample
+from wgcc.ops.registry import (
+    Functions,
+    GradRule,
+    NumberRule,
+    Op,
+    Pointwise,
+    Reference,
+    Sample,
+    check_dtype,
+    check_same,
+)
 
 Operand = Union["Term", float]
 

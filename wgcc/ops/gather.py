@@ -25,8 +25,19 @@ from typing import Any
 
 from wgcc.ir.graph import FLOATS, INTEGERS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_axis, check_dtype, check_sizes, other_axes, without_axes
-from wgcc.ops.registry import Indirect, Op, Sample, ShapeError, SharedAxis, Special
+from wgcc.ops.registry import (
+    Indirect,
+    Op,
+    Sample,
+    ShapeError,
+    SharedAxis,
+    Special,
+    check_axis,
+    check_dtype,
+    check_sizes,
+    other_axes,
+    without_axes,
+)
 
 
 def infer(table: TensorType, ids: TensorType) -> TensorType:

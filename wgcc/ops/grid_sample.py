@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from wgcc.ir.graph import FLOATS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_dtype, check_same
 from wgcc.ops.formula import Term
-from wgcc.ops.registry import NUMPY_CALL, Expand, Op, Sample, ShapeError
+from wgcc.ops.registry import NUMPY_CALL, Expand, Op, Sample, ShapeError, check_dtype, check_same
 
 BILINEAR, NEAREST = "bilinear", "nearest"
 

@@ -18,7 +18,8 @@ CSE does not merge them with the values that were computed from x before, so tho
 memory.
 
 watch(x; of, stats) -> x, whose gradient is captured, as `of` or as its statistics: autograd makes
-it `watched`, and `settle_captures` removes both.
+it `watched`, and `settle_captures` removes both. `scale` of `watched` is what the loss was
+multiplied by: a number, or the name of a value.
 
 Functions that state their own gradient; autograd replaces both ops.
 
@@ -38,9 +39,8 @@ from typing import Any
 from wgcc.ir.graph import FLOATS, Builder, Node, TensorType, Value
 from wgcc.ir.loops import with_fresh_names
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_dtype, check_scalar
 from wgcc.ops.optimizers import OPTIMIZERS
-from wgcc.ops.registry import Marker, Op, Sample, ShapeError, View
+from wgcc.ops.registry import Marker, Op, Sample, ShapeError, View, check_dtype, check_scalar
 
 Groups = tuple[tuple[tuple[int, ...], Mapping[str, Any]], ...]
 DIFFERENTIATING = ("grad", "minimize")
@@ -135,12 +135,12 @@ WATCH, WATCHED = "watch", "watched"
 SETTLED = "settle_captures"
 
 
-def infer_watch(x: TensorType, of: str, stats: bool) -> TensorType:
+def infer_watch(x: TensorType, of: str, stats: bool, scale: float | str = 1.0) -> TensorType:
     check_dtype(WATCH, x, FLOATS)
     return x
 
 
-def reference_watch(x: Array, of: str, stats: bool) -> Array:
+def reference_watch(x: Array, of: str, stats: bool, scale: float | str = 1.0) -> Array:
     return x
 
 

@@ -13,9 +13,8 @@ from math import prod
 
 from wgcc.ir.graph import FLOATS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_dtype
 from wgcc.ops.formula import Term
-from wgcc.ops.registry import Op, Sample, ShapeError, SharedAxis, Special
+from wgcc.ops.registry import Op, Sample, ShapeError, SharedAxis, Special, check_dtype
 
 # A batch of matrix products with fewer rows, columns or inner elements is a sum of products.
 THIN = 4

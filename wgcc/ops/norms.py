@@ -17,9 +17,8 @@ from math import prod
 
 from wgcc.ir.graph import FLOATS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_axes, check_dtype, without_axes
 from wgcc.ops.formula import Term
-from wgcc.ops.registry import Expand, Op, Sample, ShapeError
+from wgcc.ops.registry import Expand, Op, Sample, ShapeError, check_axes, check_dtype, without_axes
 
 Axes = tuple[int, ...]
 

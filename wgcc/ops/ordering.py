@@ -15,8 +15,17 @@ from collections.abc import Callable
 from wgcc.ir.dtypes import NARROW_INTEGERS
 from wgcc.ir.graph import DTYPES, Node, TensorType
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_axis, check_dtype, check_scalar, other_axes
-from wgcc.ops.registry import Op, Sample, ShapeError, SharedAxis, Special
+from wgcc.ops.registry import (
+    Op,
+    Sample,
+    ShapeError,
+    SharedAxis,
+    Special,
+    check_axis,
+    check_dtype,
+    check_scalar,
+    other_axes,
+)
 
 
 def infer_argsort(x: TensorType, axis: int, descending: bool) -> TensorType:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from wgcc.ir.graph import Node, TensorType
 from wgcc.kernel.own.read import OwnFunction, read_functions
 from wgcc.lazy_numpy import Array
-from wgcc.ops.checks import wgsl_type
 from wgcc.ops.interpret import interpret
-from wgcc.ops.registry import Helper, Op, Pointwise, Sample, ShapeError
+from wgcc.ops.registry import Helper, Op, Pointwise, Sample, ShapeError, wgsl_type
 
 
 def infer(*types: TensorType, function: OwnFunction, dtype: str) -> TensorType:

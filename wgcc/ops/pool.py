@@ -13,9 +13,8 @@ from math import inf, prod
 
 from wgcc.ir.graph import FLOATS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_dtype
 from wgcc.ops.formula import Term
-from wgcc.ops.registry import NUMPY_CALL, Expand, Op, Sample, ShapeError
+from wgcc.ops.registry import NUMPY_CALL, Expand, Op, Sample, ShapeError, check_dtype
 from wgcc.ops.windows import Selection, Sizes, Windows, check_windows, places
 
 KERNEL, PADDED, IMAGE = "kernel", "padded", "image"

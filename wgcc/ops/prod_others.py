@@ -11,9 +11,8 @@ from math import prod
 
 from wgcc.ir.graph import FLOATS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_axes, check_dtype
 from wgcc.ops.formula import Term
-from wgcc.ops.registry import Expand, Op, Sample
+from wgcc.ops.registry import Expand, Op, Sample, check_axes, check_dtype
 
 Axes = tuple[int, ...]
 # A dual number: a value and its derivative.

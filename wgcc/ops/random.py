@@ -11,8 +11,7 @@ from math import prod
 
 from wgcc.ir.graph import Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_scalar, check_sizes
-from wgcc.ops.registry import Op, Sample, ShapeError, Source
+from wgcc.ops.registry import FromIndex, Op, Sample, ShapeError, check_scalar, check_sizes
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
@@ -117,7 +116,7 @@ OPS = (
         "random",
         infer,
         reference,
-        Source(wgsl, _FUNCTIONS),
+        FromIndex(wgsl, _FUNCTIONS),
         grad,
         [
             Sample(_SEEDS, {"shape": shape, "site": site, "kind": kind}, integers=(0, 2**31))

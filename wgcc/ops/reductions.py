@@ -19,7 +19,6 @@ from typing import Any
 from wgcc.ir.dtypes import INTEGER_RANGES, LARGEST_FLOAT, NARROW_INTEGERS, NUMBERS
 from wgcc.ir.graph import FLOATS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_axes, check_axis, check_dtype, literal, other_axes, without_axes
 from wgcc.ops.constants import INFINITY, MINUS_INFINITY
 from wgcc.ops.formula import Term
 from wgcc.ops.registry import (
@@ -31,6 +30,12 @@ from wgcc.ops.registry import (
     ShapeError,
     SharedAxis,
     Special,
+    check_axes,
+    check_axis,
+    check_dtype,
+    literal,
+    other_axes,
+    without_axes,
 )
 
 # A byte would soon overflow; the user has to choose the dtype of the sum.

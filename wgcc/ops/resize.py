@@ -12,9 +12,17 @@ from dataclasses import dataclass
 
 from wgcc.ir.graph import FLOATS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_axis, check_dtype, check_sizes
 from wgcc.ops.formula import Term
-from wgcc.ops.registry import Expand, Op, Pointwise, Sample, ShapeError
+from wgcc.ops.registry import (
+    Expand,
+    Op,
+    Pointwise,
+    Sample,
+    ShapeError,
+    check_axis,
+    check_dtype,
+    check_sizes,
+)
 
 NEAREST, LINEAR, CUBIC = "nearest", "linear", "cubic"
 # Input pixels that an output pixel is made of, and how many of them come before its position.

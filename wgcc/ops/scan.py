@@ -11,9 +11,17 @@ from collections.abc import Sequence
 from wgcc.ir.graph import FLOATS, Builder, Node, TensorType, Value
 from wgcc.ir.places import ceil_div
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_axis, check_dtype, check_same, other_axes
 from wgcc.ops.formula import Term
-from wgcc.ops.registry import Expand, Op, Sample, Special
+from wgcc.ops.registry import (
+    Expand,
+    Op,
+    Sample,
+    Special,
+    check_axis,
+    check_dtype,
+    check_same,
+    other_axes,
+)
 
 # Elements of a block of a cumulative sum: the relative error of a million equal numbers is 4e-7,
 # and 1e-6 in blocks of 32.

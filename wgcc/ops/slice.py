@@ -16,9 +16,21 @@ from typing import Any
 
 from wgcc.ir.graph import FLOATS, INTEGERS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_axis, check_scalar, check_sizes, without_axes
 from wgcc.ops.formula import Term
-from wgcc.ops.registry import Indirect, Join, Op, Sample, ShapeError, SharedAxis, Special, View
+from wgcc.ops.registry import (
+    Indirect,
+    Join,
+    Op,
+    Sample,
+    ShapeError,
+    SharedAxis,
+    Special,
+    View,
+    check_axis,
+    check_scalar,
+    check_sizes,
+    without_axes,
+)
 
 Axes = tuple[int, ...]
 

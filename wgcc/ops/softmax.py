@@ -21,9 +21,17 @@ from collections.abc import Callable, Sequence
 
 from wgcc.ir.graph import FLOATS, INTEGERS, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_axes, check_axis, check_dtype, without_axes
 from wgcc.ops.formula import Term, binary
-from wgcc.ops.registry import Expand, Op, Sample, ShapeError
+from wgcc.ops.registry import (
+    Expand,
+    Op,
+    Sample,
+    ShapeError,
+    check_axes,
+    check_axis,
+    check_dtype,
+    without_axes,
+)
 
 Axes = tuple[int, ...]
 

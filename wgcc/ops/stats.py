@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from wgcc.ir.graph import TensorType
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_dtype
-from wgcc.ops.registry import Op, Sample, Special
+from wgcc.ops.registry import Op, Sample, Special, check_dtype
 
 NUMBERS, BINS = 4, 32
 # Zeros, NaNs and infinities come before the bins.

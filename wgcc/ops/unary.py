@@ -22,9 +22,8 @@ from math import erf, factorial, pi, sqrt
 from wgcc.ir.dtypes import NUMBERS, SIGNED
 from wgcc.ir.graph import DTYPES, Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_dtype
 from wgcc.ops.formula import Term, UnaryDerivative, binary, unary
-from wgcc.ops.registry import Op, Pointwise, Sample, ShapeError
+from wgcc.ops.registry import Op, Pointwise, Sample, ShapeError, check_dtype
 
 BETWEEN_INTEGERS = [
     Sample([(3,)], {}, at, at, differentiable=False) for at in (-1.5, -0.5, 0.5, 2.5)

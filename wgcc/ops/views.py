@@ -17,9 +17,8 @@ from typing import Any
 
 from wgcc.ir.graph import Builder, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_axes, check_axis, check_sizes
 from wgcc.ops.formula import Term
-from wgcc.ops.registry import Op, Sample, ShapeError, View
+from wgcc.ops.registry import Op, Sample, ShapeError, View, check_axes, check_axis, check_sizes
 
 
 def infer_broadcast(x: TensorType, shape: tuple[int, ...]) -> TensorType:

@@ -21,9 +21,8 @@ from typing import Any
 from wgcc.ir.graph import Builder, Node, TensorType, Value
 from wgcc.ir.places import ceil_div
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_sizes
 from wgcc.ops.formula import Term
-from wgcc.ops.registry import NUMPY_CALL, Op, Sample, ShapeError, View
+from wgcc.ops.registry import NUMPY_CALL, Op, Sample, ShapeError, View, check_sizes
 
 Sizes = tuple[int, ...]
 

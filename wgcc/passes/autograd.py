@@ -24,8 +24,9 @@ from wgcc.ops import OPS
 from wgcc.ops.markers import COTANGENT, CUSTOM
 from wgcc.ops.registry import GradRule, Ordinary
 from wgcc.passes.loop_gradient import loop_gradient
-from wgcc.passes.rematerialise import Rematerialise, without_marks
-from wgcc.passes.rewrite import Rewrite, prune, rename_values
+from wgcc.passes.loss_scale import with_scale
+from wgcc.passes.rematerialise import MARK, Rematerialise
+from wgcc.passes.rewrite import Rewrite, prune, rename_values, without_marks
 
 
 def without_custom_gradients(graph: Graph) -> Graph:
@@ -97,7 +98,9 @@ def pull_back(
     """The same for several values, each with its gradient."""
     tape = tuple(builder.nodes)
     nodes, varying = _between(tape, wrt, [value for value, _ in seeds])
-    backward = _Backward(builder, varying, Rematerialise(builder, tape), missing)
+    is_marked = any(node.op == MARK for node in tape)
+    remat = Rematerialise(builder, tape) if is_marked else None
+    backward = _Backward(builder, varying, remat, missing)
     for value, seed in seeds:
         backward.add(value, seed)
     for node in reversed(nodes):
@@ -115,7 +118,7 @@ class _Backward:
         self,
         builder: Builder,
         varying: Collection[str],
-        remat: Rematerialise,
+        remat: Rematerialise | None,
         missing: Missing,
     ) -> None:
         self.builder = builder
@@ -139,7 +142,7 @@ class _Backward:
                 self._continue_with_zeros(node)
                 return
             after = next(gradient for gradient in incoming if gradient is not None)
-            same = self.remat.copy_of(node, after)
+            same = self.remat.copy_of(node, after) if self.remat else node
             for value, gradient in zip(
                 node.inputs, rule(self.builder, same, incoming), strict=True
             ):
@@ -225,7 +228,7 @@ def autograd(graph: Graph) -> Graph:
     missing = Missing()
     done = _replace_markers(graph, missing)
     missing.report()
-    return prune(without_custom_gradients(without_marks(done)))
+    return prune(without_custom_gradients(without_marks(done, MARK)))
 
 
 def _replace_markers(graph: Graph, missing: Missing) -> Graph:
@@ -265,7 +268,11 @@ def _minimize(builder: Builder, node: Node, missing: Missing) -> Sequence[Value]
     dynamic, params = rest[: len(node.attrs["dynamic"])], rest[len(node.attrs["dynamic"]) :]
     with builder.at(node.span, f"d.{loss.name}"):
         seed = _loss_scale(builder, node, dynamic, loss)
+    before = len(builder.nodes)
     gradients = differentiate(builder, loss, params, seed, missing)
+    scale = node.attrs["settings"].get("loss_scale", seed.name if seed in dynamic else 1.0)
+    if scale != 1.0:
+        builder.nodes[before:] = [with_scale(made, scale) for made in builder.nodes[before:]]
     reached = [i for i, gradient in enumerate(gradients) if gradient is not None]
     with builder.at(node.span, node.attrs["optimizer"]):
         *updated, norm = builder.apply_many(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from wgcc.ir.graph import Builder, Constant, Graph, Node, Value
-from wgcc.ir.loops import Loop, stack_type, with_fresh_names
+from wgcc.ir.loops import LoopNode, stack_type, with_fresh_names
 from wgcc.ops.formula import Term
 from wgcc.passes.lift import spread
 from wgcc.passes.loop_rounds import AllRounds, ForwardRounds, choose_residuals
@@ -191,7 +191,7 @@ class SumRounds:
     _totals: dict[str, Term] = field(default_factory=dict)
 
     @property
-    def loop(self) -> Loop:
+    def loop(self) -> LoopNode:
         return self.outside.forward.loop
 
     def total(self, value: Value) -> Value:

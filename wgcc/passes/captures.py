@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from wgcc.errors import Span, WgError
 from wgcc.ir.graph import FLOATS, Builder, Capture, Graph, Node, Value
 from wgcc.ir.loops import (
-    Loop,
+    LoopNode,
     bodies,
     loop_of,
     map_bodies,
@@ -25,7 +25,8 @@ from wgcc.ir.loops import (
 from wgcc.ir.program import Program, Wanted, capture_key, counts_key
 from wgcc.ops.attention_grad import attention_weights
 from wgcc.ops.markers import DIFFERENTIATING, WATCH, WATCHED
-from wgcc.passes.rewrite import LIKE_AN_OP, Rewrite, builder_for
+from wgcc.passes.loss_scale import divide_by_scale
+from wgcc.passes.rewrite import LIKE_AN_OP, builder_for, without_marks
 from wgcc.spelling import did_you_mean
 
 GRADIENT = "d."
@@ -94,8 +95,6 @@ class _Chosen:
 
 
 def _choose(graph: Graph, patterns: Sequence[Wanted]) -> _Chosen:
-    if not patterns and not any(level.entry.captured for level in _levels(graph)):
-        return _Chosen()
     own = dict(_names_of_values(graph))
     stored = [value.name for value in (*graph.params, *graph.state) if SLASH not in value.name]
     trains = any(node.op in DIFFERENTIATING for part in _levels(graph) for node in part.nodes)
@@ -171,7 +170,8 @@ def _weights_name(node: Node) -> str:
 def _matches_nothing(pattern: Wanted, chosen: Sequence[_Chosen]) -> WgError:
     names = list(dict.fromkeys(name for entry in chosen for name in entry.names))
     glob = pattern.glob.removeprefix(GRADIENT)
-    near = did_you_mean(glob, names) or [n for n in names if n.endswith(glob.split("*")[-1])]
+    end = glob.split("*")[-1]
+    near = did_you_mean(glob, names) or [n for n in names if end and n.endswith(end)]
     if pattern.glob.startswith(GRADIENT) and _matching(glob, names):
         return WgError(f"capture {pattern.text}: no entry trains, so nothing has a gradient")
     listed = ", ".join(near[:SHOWN] or names[:SHOWN]) or "none"
@@ -236,7 +236,7 @@ def _append(
     return value
 
 
-def _stack(loop: Loop, wanted: set[str], builder: Builder) -> tuple[Node, dict[str, Value]]:
+def _stack(loop: LoopNode, wanted: set[str], builder: Builder) -> tuple[Node, dict[str, Value]]:
     """The loop with a stack for each wanted value of a round."""
     body, values = _reach(loop.body, wanted, builder)
     if not values:
@@ -344,18 +344,9 @@ def _settle_gradients(graph: Graph) -> Graph:
         names[node.output.name], stats[name] = name, node.attrs["stats"]
     builder = builder_for(graph)
     graph, values = _reach(graph, {*names}, builder)
+    graph, values = divide_by_scale(graph, values, builder.inner())
     wanted = {names[made]: (value, stats[names[made]]) for made, value in values.items()}
-    return _remove_marks(_with_outputs(graph, wanted, builder))
-
-
-def _remove_marks(graph: Graph) -> Graph:
-    rewrite = Rewrite(graph)
-    for node in graph.nodes:
-        if node.op in (WATCH, WATCHED):
-            rewrite.put(node.output, rewrite.current(node.inputs[0]))
-        else:
-            rewrite.keep(node)
-    return map_bodies(rewrite.finish(), _remove_marks)
+    return without_marks(_with_outputs(graph, wanted, builder), WATCH, WATCHED)
 
 
 def _settle_stored(graph: Graph, stats_of: Mapping[str, bool]) -> Graph:

@@ -19,12 +19,12 @@ from wgcc.ir.index import Coordinates, indices, variable
 from wgcc.ir.places import ALIGNMENT, Place, ceil_div, round_up
 from wgcc.ops import OPS
 from wgcc.ops.registry import (
+    FromIndex,
     Indirect,
     Join,
     Lowering,
     Pointwise,
     Reduce,
-    Source,
     Update,
     UpdateForm,
     View,
@@ -67,7 +67,7 @@ def behind_views(value: Value, makers: Mapping[str, Node]) -> Value:
 
 
 def computes_by_element(node: Node) -> bool:
-    return isinstance(lowering(node), Pointwise | Indirect | Source)
+    return isinstance(lowering(node), Pointwise | Indirect | FromIndex)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def operand_places(node: Node, coordinates: Coordinates) -> list[tuple[Value, Co
     lower = lowering(node)
     if isinstance(lower, Pointwise):
         return [(value, coordinates) for value in node.inputs]
-    if isinstance(lower, Source):
+    if isinstance(lower, FromIndex):
         return [(value, ()) for value in node.inputs]
     if isinstance(lower, View):
         return [(node.inputs[0], indices(lower.index(node, coordinates)))]

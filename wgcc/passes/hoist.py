@@ -15,10 +15,10 @@ from dataclasses import replace
 from functools import partial
 
 from wgcc.ir.graph import Builder, Graph, Node, Value, producers_of
-from wgcc.ir.loops import Loop, loop_of, map_bodies, stack_type, unique_names
+from wgcc.ir.loops import LoopNode, loop_of, map_bodies, stack_type, unique_names, where_loops
 from wgcc.ops import OPS
 from wgcc.ops.markers import DIFFERENTIATING
-from wgcc.ops.registry import Expand, Pointwise, Reduce, Source, Special, View
+from wgcc.ops.registry import Expand, FromIndex, Pointwise, Reduce, Special, View
 from wgcc.passes.lift import Lifted, can_lift, lift, spread
 from wgcc.passes.loop_parts import LoopParts, take_apart
 from wgcc.passes.rematerialise import RECOMPUTE, without_loop_marks
@@ -43,9 +43,7 @@ def hoist_from_gradients(graph: Graph) -> Graph:
 
 def _hoist(graph: Graph, unless: int) -> Graph:
     """Loops whose mark to recompute is `unless` or more stay as they are."""
-    if not any(loop_of(node) for node in graph.nodes):
-        return graph
-    graph = map_bodies(graph, partial(_hoist, unless=unless))
+    graph = map_bodies(graph, where_loops(partial(_hoist, unless=unless)))
     rewrite = Rewrite(graph)
     for old in graph.nodes:
         node = rewrite.current_node(old)
@@ -70,7 +68,7 @@ def _is_heavy(node: Node) -> bool:
 
 def _before(b: Builder, node: Node) -> LoopParts:
     """The loop without what can be computed before it; that is appended to `b`."""
-    parts, work = take_apart(node), _Before(b, Loop(node))
+    parts, work = take_apart(node), _Before(b, LoopNode(node))
     for value in work.hoisted_values():
         lifted = work.outside(value)
         where = parts.sliced if lifted.stacked else parts.captured
@@ -83,7 +81,7 @@ class _Before:
     """`movable`: the values of a round that no carry is needed for, with whether they differ by
     round; those of `heavy` need an expensive node."""
 
-    def __init__(self, b: Builder, loop: Loop) -> None:
+    def __init__(self, b: Builder, loop: LoopNode) -> None:
         self.b, self.loop = b, loop
         self.made = loop.body.producers
         self.movable: dict[str, bool] = {loop.index.name: True}
@@ -203,7 +201,7 @@ class _Behind:
 
     def _can_move(self, node: Node) -> bool:
         lower = OPS[node.op].lower
-        kind = isinstance(lower, View | Pointwise | Source) or node.op in PRODUCTS
+        kind = isinstance(lower, View | Pointwise | FromIndex) or node.op in PRODUCTS
         free = not any(value.name in self.carried for value in node.outputs)
         return kind and free and can_lift(node, [not self._is_same(v) for v in node.inputs])
 

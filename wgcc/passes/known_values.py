@@ -20,7 +20,7 @@ from wgcc.ir.dtypes import LARGEST_FLOAT
 from wgcc.ir.graph import FLOATS, INTEGERS, Builder, Graph, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops import OPS
-from wgcc.ops.registry import Indirect, Pointwise, Reduce, Source, View
+from wgcc.ops.registry import FromIndex, Indirect, Pointwise, Reduce, View
 from wgcc.small_arrays.element_types import NeedsNumpyError
 
 Number = float | int | bool
@@ -214,9 +214,11 @@ def _worth_folding(graph: Graph, fixed: Mapping[str, Node]) -> list[Value]:
             node = fixed[part.name]
             lower = OPS[node.op].lower
             formula = formulas[part.name]
-            if isinstance(lower, Source) and not lower.cheap(node):
+            if isinstance(lower, FromIndex) and not lower.cheap(node):
                 tables.append(part)
-            elif not isinstance(lower, (View, Source)) and formula.is_worth(part, 1 + len(others)):
+            elif not isinstance(lower, (View, FromIndex)) and formula.is_worth(
+                part, 1 + len(others)
+            ):
                 expressions.append(part)
             else:
                 waiting += reversed(node.inputs)
@@ -252,7 +254,7 @@ def _formulas(fixed: Mapping[str, Node]) -> dict[str, _Formula]:
         parts = [formulas[value.name] for value in node.inputs]
         steps = frozenset(step for part in parts for step in part.steps)
         expensive = any(part.is_expensive for part in parts)
-        if not isinstance(lower, (View, Source)):
+        if not isinstance(lower, (View, FromIndex)):
             steps |= {name}
             expensive = expensive or not (isinstance(lower, Pointwise) and lower.cheap)
         # Only as many as are needed to decide whether they are few.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from wgcc.ir.graph import FLOATS, Builder, Node, Value
-from wgcc.ir.loops import Loop
+from wgcc.ir.loops import LoopNode
 from wgcc.passes.backward_rounds import BackwardRounds, SumRounds
 from wgcc.passes.loop_rounds import AllRounds, ForwardRounds
 
@@ -29,7 +29,7 @@ class Activity:
 
 
 def find_activity(
-    loop: Loop, incoming: Sequence[Value | None], wanted: Collection[str]
+    loop: LoopNode, incoming: Sequence[Value | None], wanted: Collection[str]
 ) -> Activity:
     """`incoming` are gradients of the outputs, `wanted` names outside that are differentiated."""
     varying = _varying(loop, wanted)
@@ -45,7 +45,7 @@ def find_activity(
     return Activity(varying, _live(loop, varying, started, targets), seeds)
 
 
-def _varying(loop: Loop, wanted: Collection[str]) -> set[str]:
+def _varying(loop: LoopNode, wanted: Collection[str]) -> set[str]:
     read = (*zip(loop.inits, loop.carries, strict=True), *loop.sliced, *loop.invariants)
     varying = {inner.name for outer, inner in read if outer.name in wanted and _is_float(inner)}
     while True:
@@ -60,7 +60,9 @@ def _varying(loop: Loop, wanted: Collection[str]) -> set[str]:
             return varying
 
 
-def _live(loop: Loop, varying: set[str], started: set[str], targets: set[str]) -> tuple[Value, ...]:
+def _live(
+    loop: LoopNode, varying: set[str], started: set[str], targets: set[str]
+) -> tuple[Value, ...]:
     live = {value.name for value in loop.carries if value.name in started & varying}
     while True:
         reaching = {*targets, *(loop.body.writes[name].name for name in live)}
@@ -95,7 +97,7 @@ def loop_gradient(
     Only those of inputs whose names are `wanted` are computed. The nodes are appended to `b`; in
     place of `node`, `b` gets a loop with more stacks.
     """
-    loop = Loop(node)
+    loop = LoopNode(node)
     active = find_activity(loop, incoming, wanted)
     if not active.live and not active.seeds:
         return [None] * len(node.inputs)
@@ -109,7 +111,7 @@ class _Gradients:
     def __init__(
         self,
         b: Builder,
-        loop: Loop,
+        loop: LoopNode,
         inner: Builder,
         active: Activity,
         incoming: Sequence[Value | None],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from wgcc.ir.graph import Node, Value
-from wgcc.ir.loops import Loop, fresh_name
+from wgcc.ir.loops import LoopNode, fresh_name
 
 
 @dataclass(slots=True)
@@ -16,7 +16,7 @@ class LoopParts:
     - `outputs`: by name, the value of a round and its stack
     """
 
-    loop: Loop
+    loop: LoopNode
     carries: list[tuple[Value, Value, Value, Value]]
     sliced: list[tuple[Value, Value]]
     captured: list[tuple[Value, Value]]
@@ -51,7 +51,7 @@ class LoopParts:
 
 
 def take_apart(node: Node) -> LoopParts:
-    loop = Loop(node)
+    loop = LoopNode(node)
     return LoopParts(
         loop,
         [*zip(loop.inits, loop.carries, loop.next_carries, loop.finals, strict=True)],

@@ -16,10 +16,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from wgcc.ir.graph import Builder, Node, Value, producers_of
-from wgcc.ir.loops import Loop, fresh_name, stack_type
+from wgcc.ir.loops import LoopNode, fresh_name, stack_type
 from wgcc.ops import OPS
 from wgcc.ops.formula import Term
-from wgcc.ops.registry import Pointwise, Source, View
+from wgcc.ops.registry import FromIndex, Pointwise, View
 from wgcc.passes.lift import Lifted, can_lift, lift
 
 
@@ -119,7 +119,7 @@ class ForwardRounds:
     """
 
     b: Builder
-    loop: Loop
+    loop: LoopNode
     nodes: tuple[Node, ...]
     stacks: dict[str, Value] = field(default_factory=dict)
     added: list[tuple[Value, Value]] = field(default_factory=list)
@@ -213,7 +213,7 @@ def choose_residuals(
 def is_cheap(node: Node) -> bool:
     """Whether it takes less to compute it again than to store it and load it."""
     lower = OPS[node.op].lower
-    return isinstance(lower, View | Source) or (isinstance(lower, Pointwise) and lower.cheap)
+    return isinstance(lower, View | FromIndex) or (isinstance(lower, Pointwise) and lower.cheap)
 
 
 def _before(value: Value) -> str:

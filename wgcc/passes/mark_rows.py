@@ -16,8 +16,8 @@ from wgcc.ir.loops import bodies
 from wgcc.ir.program import Program, is_capture
 from wgcc.ops.markers import DIFFERENTIATING
 from wgcc.passes.autograd import without_custom_gradients
-from wgcc.passes.rematerialise import without_marks
-from wgcc.passes.rewrite import expand, prune
+from wgcc.passes.rematerialise import MARK
+from wgcc.passes.rewrite import expand, prune, without_marks
 from wgcc.passes.row_kinds import ByRow, Differs, Family, Fixed, Kind, Mixed, Total, alone, family
 from wgcc.passes.row_rules import kinds_of
 
@@ -55,7 +55,7 @@ def _mark(graph: Graph, again: TraceAgain | None) -> Graph:
 
 def _ordinary(graph: Graph) -> Graph:
     """Nothing is differentiated here, so what only concerns gradients is left out."""
-    return expand(prune(without_custom_gradients(without_marks(graph))))
+    return expand(prune(without_custom_gradients(without_marks(graph, MARK))))
 
 
 def _never(graph: Graph) -> str:

@@ -13,7 +13,7 @@ from functools import partial
 
 from wgcc.ir.graph import Builder, Graph, Node, Value
 from wgcc.ir.places import AVERAGE, STEP, OptimizerState
-from wgcc.ir.program import Init, Program, Tensor
+from wgcc.ir.program import Init, ModelTensor, Program
 from wgcc.ops.formula import Term
 from wgcc.ops.optimizers import OPTIMIZERS
 from wgcc.passes.optimizer_update import (
@@ -48,7 +48,7 @@ def read_averages(graph: Graph, optimizer: str, stored: Collection[str]) -> Grap
 
 def optimizer(program: Program) -> Program:
     entries: dict[str, Graph] = {}
-    added: dict[str, Tensor] = {}
+    added: dict[str, ModelTensor] = {}
     kinds = dict(program.optimizers)
     for name, graph in program.entries.items():
         kinds.update(
@@ -63,7 +63,7 @@ def optimizer(program: Program) -> Program:
     return replace(program, entries=entries, state={**added, **program.state}, optimizers=kinds)
 
 
-def _entry(graph: Graph) -> tuple[Graph, Mapping[str, Tensor]]:
+def _entry(graph: Graph) -> tuple[Graph, Mapping[str, ModelTensor]]:
     rewrite, state = Rewrite(graph), EntryState(graph)
     names = {value.name: value.name for value in graph.params}
     for old in graph.nodes:

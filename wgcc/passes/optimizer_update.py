@@ -20,14 +20,14 @@ from typing import Any
 
 from wgcc.ir.graph import Builder, Graph, Node, TensorType, Value
 from wgcc.ir.places import CALLS, GRADIENT_SUM, OptimizerState
-from wgcc.ir.program import Init, Tensor
+from wgcc.ir.program import Init, ModelTensor
 from wgcc.ops.formula import Term
 from wgcc.ops.optimizers import OPTIMIZERS, OptimizerKind
 from wgcc.ops.optimizers.kind import StepInputs, TensorRule, TensorStep, UpdateCall
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SettingsGroup:
     """Parameters (by position) that share all settings. `weight_decay` None means there is none."""
 
     members: tuple[int, ...]
@@ -63,7 +63,7 @@ class Settings:
     def number(self, number: float) -> Term:
         return Term(self._b, self._b.constant(float(number)))
 
-    def groups(self, params: int) -> list[Group]:
+    def groups(self, params: int) -> list[SettingsGroup]:
         """The parameters by settings, in the order of the first of each; later groups override."""
         own: list[Mapping[str, Any]] = [{}] * params
         for members, settings in self._node.attrs["groups"]:
@@ -74,12 +74,12 @@ class Settings:
             members_of.setdefault(tuple(sorted(settings.items())), []).append(index)
         return [self._group(members, dict(key)) for key, members in members_of.items()]
 
-    def _group(self, members: Sequence[int], own: Mapping[str, float]) -> Group:
+    def _group(self, members: Sequence[int], own: Mapping[str, float]) -> SettingsGroup:
         lr = self.scalar("lr")
         assert lr is not None
         if own.get("lr_scale", 1.0) != 1.0:
             lr = lr * own["lr_scale"]
-        return Group(tuple(members), lr, self._decay(own))
+        return SettingsGroup(tuple(members), lr, self._decay(own))
 
     def _decay(self, own: Mapping[str, float]) -> Term | None:
         if "weight_decay" in self._dynamic and "weight_decay" not in own:
@@ -96,13 +96,13 @@ class EntryState:
 
     def __init__(self, graph: Graph) -> None:
         self.values = {value.name: value for value in graph.state}
-        self.tensors: dict[str, Tensor] = {}
+        self.tensors: dict[str, ModelTensor] = {}
         self.writes: dict[str, Value] = {}
 
     def read(self, name: str, type_: TensorType, init: Init | None = None) -> Value:
         """The current state `name`, after earlier updates of the same call; 0 initially."""
         start = init or Init("value", values=(0.0,))
-        self.tensors.setdefault(name, Tensor(name, type_, start))
+        self.tensors.setdefault(name, ModelTensor(name, type_, start))
         value = self.values.setdefault(name, Value(name, type_))
         return self.writes.get(name, value)
 
@@ -294,7 +294,7 @@ class Job:
         return self.apply.exceeds(0.0).broadcast(after.shape).choose(after, before)
 
 
-def update_group(job: Job, group: Group) -> list[Value]:
+def update_group(job: Job, group: SettingsGroup) -> list[Value]:
     """The new values of the group's parameters; new moments are written to the state."""
     if job.kind.tensor_rule is not None:
         return _update_by_graphs(job, group, job.kind.tensor_rule)
@@ -306,7 +306,7 @@ def update_group(job: Job, group: Group) -> list[Value]:
     return _apply(job, group, call, [job.grads[i] for i in group.members])
 
 
-def _update_by_graphs(job: Job, group: Group, rule: TensorRule) -> list[Value]:
+def _update_by_graphs(job: Job, group: SettingsGroup, rule: TensorRule) -> list[Value]:
     steps = [_tensor_step(job, group, i) for i in group.members]
     with job.b.at(job.b.span, f"{job.optimizer}.change"):
         directions = rule(steps)
@@ -320,7 +320,7 @@ def _update_by_graphs(job: Job, group: Group, rule: TensorRule) -> list[Value]:
     return _apply(job, group, call, changes)
 
 
-def _tensor_step(job: Job, group: Group, index: int) -> TensorStep:
+def _tensor_step(job: Job, group: SettingsGroup, index: int) -> TensorStep:
     p, g = Term(job.b, job.params[index]), _clipped_gradient(job, index)
     read = partial(_read, job, index)
     return TensorStep(group.lr, job.step, job.settings.known, p, g, read)
@@ -339,7 +339,7 @@ def _clipped_gradient(job: Job, index: int) -> Term:
     return g.apply("minimum", g.like(limit)).apply("maximum", g.like(-limit))
 
 
-def _apply(job: Job, group: Group, call: UpdateCall, grads: Sequence[Value]) -> list[Value]:
+def _apply(job: Job, group: SettingsGroup, call: UpdateCall, grads: Sequence[Value]) -> list[Value]:
     """Apply a multi-tensor op, with weight decay, to the parameters of a group."""
     scalars, decay = list(call.scalars), "none"
     if group.weight_decay is not None:

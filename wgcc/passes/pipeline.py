@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from wgcc.errors import Diagnostics, WgError
 from wgcc.ir.graph import Graph
-from wgcc.ir.loops import map_bodies
+from wgcc.ir.loops import map_bodies, where_loops
 from wgcc.ir.program import Program
 from wgcc.ir.verify import verify_program
 from wgcc.ops import OPS, infer_types
@@ -71,15 +71,21 @@ def each_level(graph_pass: Callable[[Graph], Graph]) -> ProgramPass:
     return each_entry(run)
 
 
+def _settle_captures(program: Program) -> Program:
+    return settle_captures(program) if program.capture else program
+
+
+_hoist_gradients = where_loops(hoist_from_gradients)
+
 # The stage after the pass, the name of the pass, and the pass. The first stage is "ir".
 PASSES: tuple[tuple[str, str, ProgramPass], ...] = (
-    ("hoisted", "hoist", each_entry(hoist)),
+    ("hoisted", "hoist", each_entry(where_loops(hoist))),
     ("grad", "autograd", each_entry(autograd)),
     ("opt", "optimizer", optimizer),
-    ("captured", "settle_captures", settle_captures),
+    ("captured", "settle_captures", _settle_captures),
     ("expanded", "expand", each_entry(expand)),
     # Loops that compute gradients have work to take out, too.
-    ("simplified", "simplify", each_entry(lambda graph: simplify(hoist_from_gradients(graph)))),
+    ("simplified", "simplify", each_entry(lambda graph: simplify(_hoist_gradients(graph)))),
     # What follows prepares graphs for kernels: it changes how a value is computed, not what it is.
     ("placed", "lay_out", lay_out),
     ("products", "join_products", each_level(join_products)),

@@ -20,8 +20,8 @@ from wgcc.ir.graph import Builder, Graph, Node, Value
 from wgcc.ir.loops import map_bodies, with_fresh_names
 from wgcc.ops import OPS
 from wgcc.ops.markers import DIFFERENTIATING
-from wgcc.ops.registry import Join, Source, View
-from wgcc.passes.rewrite import Rewrite
+from wgcc.ops.registry import FromIndex, Join, View
+from wgcc.passes.rewrite import Rewrite, without_marks
 
 
 def mark_remat(graph: Graph, parts: int) -> Graph:
@@ -30,7 +30,7 @@ def mark_remat(graph: Graph, parts: int) -> Graph:
     graph = _mark_loops(without_loop_marks(graph), 1 if parts < 3 else 2)
     if not end:
         return graph
-    graph = without_marks(graph)
+    graph = without_marks(graph, MARK)
     end = next(i for i, node in enumerate(graph.nodes) if node.op in DIFFERENTIATING)
     return _Marking(graph).run(_cuts(graph.nodes[:end], parts))
 
@@ -107,7 +107,7 @@ def _cuts(tape: Sequence[Node], parts: int) -> list[int]:
 
 def _stored_size(node: Node) -> int:
     """How many elements of a node may be stored."""
-    if isinstance(OPS[node.op].lower, View | Join | Source):
+    if isinstance(OPS[node.op].lower, View | Join | FromIndex):
         return 0
     return sum(value.type.size for value in node.outputs)
 
@@ -178,16 +178,6 @@ class Rematerialise:
             inputs=tuple(self._copies.get(value.name, value) for value in node.inputs),
             outputs=tuple(self._copies.get(value.name, value) for value in node.outputs),
         )
-
-
-def without_marks(graph: Graph) -> Graph:
-    rewrite = Rewrite(graph)
-    for node in graph.nodes:
-        if node.op == MARK:
-            rewrite.put(node.output, rewrite.current(node.inputs[0]))
-        else:
-            rewrite.keep(node)
-    return map_bodies(rewrite.finish(), without_marks)
 
 
 def without_loop_marks(graph: Graph) -> Graph:

@@ -16,7 +16,7 @@ from operator import is_
 from typing import TypeAlias
 
 from wgcc.ir.graph import Builder, Graph, Node, Value
-from wgcc.ir.loops import Loop, all_names, loop_of, map_bodies
+from wgcc.ir.loops import LoopNode, all_names, loop_of, map_bodies
 from wgcc.ops import OPS, infer_types
 from wgcc.ops.registry import Expand
 
@@ -137,7 +137,7 @@ def prune(graph: Graph) -> Graph:
     return graph if are_same(kept, graph.nodes) else replace(graph, nodes=tuple(kept))
 
 
-def _narrow_loop(loop: Loop, live: Collection[str]) -> Node:
+def _narrow_loop(loop: LoopNode, live: Collection[str]) -> Node:
     """The loop with what its `live` outputs depend on; the node itself if that is all of it."""
     body = _live_body(loop, live)
     if body == loop.body:
@@ -159,7 +159,7 @@ def _narrow_loop(loop: Loop, live: Collection[str]) -> Node:
     return replace(loop.node, inputs=inputs, outputs=outputs, attrs=attrs)
 
 
-def _live_body(loop: Loop, live: Collection[str]) -> Graph:
+def _live_body(loop: LoopNode, live: Collection[str]) -> Graph:
     """A carry is needed if its final value is, or if something needed reads it."""
     old = loop.body
     stacks = zip(loop.stacks, old.outputs.items(), strict=True)
@@ -190,6 +190,17 @@ Parts: TypeAlias = Callable[[Builder, Node], Sequence[Value]]
 def composite(node: Node) -> Parts | None:
     lower = OPS[node.op].lower
     return lower.rule if isinstance(lower, Expand) else None
+
+
+def without_marks(graph: Graph, *ops: str) -> Graph:
+    """The graph without nodes of these ops, also in bodies: their operand is used instead."""
+    rewrite = Rewrite(graph)
+    for node in graph.nodes:
+        if node.op in ops:
+            rewrite.put(node.output, rewrite.current(node.inputs[0]))
+        else:
+            rewrite.keep(node)
+    return map_bodies(rewrite.finish(), lambda body: without_marks(body, *ops))
 
 
 def expand(graph: Graph, parts_of: Callable[[Node], Parts | None] = composite) -> Graph:

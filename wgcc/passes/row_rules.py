@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from wgcc.ir.graph import Node, Value
-from wgcc.ir.loops import Loop, loop_of
+from wgcc.ir.loops import LoopNode, loop_of
 from wgcc.ops import OPS
-from wgcc.ops.registry import Join, Pointwise, Reduce, SharedAxis, Source, View
+from wgcc.ops.registry import FromIndex, Join, Pointwise, Reduce, SharedAxis, View
 from wgcc.passes.row_kinds import (
     ByRow,
     Digit,
@@ -121,7 +121,7 @@ class _Flow:
         mixed = next((kind for kind in given if isinstance(kind, Mixed)), None)
         if mixed:
             return [mixed] * len(node.outputs)
-        if isinstance(OPS[node.op].lower, Source):
+        if isinstance(OPS[node.op].lower, FromIndex):
             return [self._of_source(node)]
         if node.op == "sum" and not any(isinstance(kind, Total) for kind in given):
             return [self._sum(node, given[0])]
@@ -187,7 +187,7 @@ class _Flow:
             return Total(kind.power)
         return _of_rows(node, [kind], separate_axes(node), kind.power)[0]
 
-    def _loop(self, loop: Loop) -> list[Kind]:
+    def _loop(self, loop: LoopNode) -> list[Kind]:
         node, outside = loop.node, [self.kinds[value.name] for value in loop.node.inputs]
         odd = any(value.name in self.family.odd for value in node.outputs)
         unknown = any(
@@ -205,12 +205,12 @@ class _Flow:
         stacks = [_of_all_rounds(self.kinds[v.name], node) for v in loop.body.outputs.values()]
         return [*carries, *stacks]
 
-    def _slices_grow(self, loop: Loop) -> list[bool]:
+    def _slices_grow(self, loop: LoopNode) -> list[bool]:
         """For every input of a loop, whether there are as many slices of it as rows."""
         sliced = {x.name for x, _ in loop.sliced}
         return [v.name in sliced and 0 in self.family.grows(v) for v in loop.node.inputs]
 
-    def _carries(self, loop: Loop) -> list[Kind]:
+    def _carries(self, loop: LoopNode) -> list[Kind]:
         carries = [self.kinds[value.name] for value in loop.inits]
         for _ in range(MOST_ROUNDS):
             for value, kind in zip(loop.carries, carries, strict=True):

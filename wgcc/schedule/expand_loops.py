@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 
 from wgcc.errors import Span
 from wgcc.ir.graph import Graph, Node, TensorType, Value
-from wgcc.ir.loops import Loop, Part, loop_of, rename
+from wgcc.ir.loops import LoopNode, Part, loop_of, rename
 from wgcc.ir.places import MAX_BINDING, round_up
 from wgcc.passes.dataflow import behind_views
 from wgcc.passes.lay_out import Layout
@@ -51,7 +51,7 @@ class Packs:
     def of(self, name: str) -> str | None:
         return self._pack.get(name)
 
-    def add(self, loop: Loop, body: Graph, parts: Mapping[str, Part]) -> None:
+    def add(self, loop: LoopNode, body: Graph, parts: Mapping[str, Part]) -> None:
         """Pack the stacks of a loop, floats of one size of element with each other."""
         for whole, value in zip(loop.stacks, body.outputs.values(), strict=True):
             is_free = whole.name not in self.fixed and whole.name not in parts
@@ -72,7 +72,7 @@ class Packs:
         """All stacks of a pack as one."""
         return Value(pack, TensorType((sum(map(_count, self.members[pack])),)))
 
-    def _put(self, whole: Value, loop: Loop, is_half: bool) -> None:
+    def _put(self, whole: Value, loop: LoopNode, is_half: bool) -> None:
         stem = f"{loop.index.name}.{'f16_stacks' if is_half else 'stacks'}"
         number = 0
         while not self._has_room(pack := f"{stem}{number or ''}", whole):
@@ -110,7 +110,7 @@ STARTS, ADVANCES = "sets the counter of the loop", "advances the counter of the 
 class LoopSpan:
     """The groups `first` to `last` (included) of an entry run once in each round of `loop`."""
 
-    loop: Loop
+    loop: LoopNode
     first: int
     last: int
 
@@ -159,7 +159,7 @@ class _Expander:
             else:
                 self._loop(loop, alone)
 
-    def _loop(self, loop: Loop, alone: Set[str]) -> None:
+    def _loop(self, loop: LoopNode, alone: Set[str]) -> None:
         body = _body_of(loop)
         self._note_names(loop, body)
         parts = {value.name for _, value in loop.sliced}
@@ -190,7 +190,7 @@ class _Expander:
             bound[value.name] = self.expanded.packs.of(whole.name) or whole.name
         return bound
 
-    def _note_names(self, loop: Loop, body: Graph) -> None:
+    def _note_names(self, loop: LoopNode, body: Graph) -> None:
         expanded = self.expanded
         for init, carry, final in zip(loop.inits, loop.carries, loop.finals, strict=True):
             expanded.same_place[init.name] = expanded.same_place[carry.name] = final
@@ -209,7 +209,7 @@ class _Expander:
             reasons={**expanded.fused.reasons, **fused.reasons},
         )
 
-    def _counter_groups(self, loop: Loop) -> tuple[Group, Group]:
+    def _counter_groups(self, loop: LoopNode) -> tuple[Group, Group]:
         """The group that sets the counter to the first position, and the one that advances it."""
         buffer = f"{COUNTER}{len(self.expanded.counters)}"
         self.layout.buffers.reserve(buffer, COUNTER, 4)
@@ -233,7 +233,7 @@ def _counter_group(value: Value, attrs: dict[str, int], why: str, span: Span | N
     return group
 
 
-def _body_of(loop: Loop) -> Graph:
+def _body_of(loop: LoopNode) -> Graph:
     """The body, with captured values under the names that they have outside.
 
     A carry that stays what it is is not written.

@@ -126,7 +126,7 @@ class Kernel:
     """A page and all it needs. Equal kernels are one file and one pipeline.
 
     `body` is the page with its holes filled, without bindings, constants, workgroup memory and the
-    functions of ops; `kernels/render.py` has the whole tree. `page` is where it was written.
+    functions of ops; `kernels/context.py` has the whole tree. `page` is where it was written.
     """
 
     page: str

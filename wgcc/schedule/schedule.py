@@ -1,25 +1,35 @@
-"""Turn a prepared program into its buffers and dispatches, checked against WebGPU's limits."""
+"""Turn a prepared program into its buffers and dispatches, checked against WebGPU's limits.
+
+WebGPU wants one access for a buffer in a dispatch, and dispatches that could share a kernel should
+want the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import combinations, islice
 
 from wgcc.ir.graph import FLOATS, Constant
 from wgcc.ir.program import Program
 from wgcc.passes.lay_out import CONSTANTS, Layout, constant_key
 from wgcc.schedule.entry_plan import EntryPlan
 from wgcc.schedule.kernel import (
+    WORD,
     Buffer,
+    Dispatch,
     EntrySchedule,
+    Kernel,
+    Launch,
     Place,
     Schedule,
 )
 from wgcc.schedule.kernels.guard import FLAG_BUFFER, guard
-from wgcc.schedule.kernels.repeated import share_access
 from wgcc.schedule.limits import check_limits
 from wgcc.schedule.steps import plan_program
+
+# The numbers of the bindings that are `read_write`.
+Access = frozenset[int]
 
 
 def schedule(program: Program, candidates: bool = False) -> Schedule:
@@ -44,6 +54,60 @@ def _with_shared_access(entries: Mapping[str, EntrySchedule]) -> dict[str, Entry
         name: replace(entry, dispatches=tuple(islice(shared, len(entry.dispatches))))
         for name, entry in entries.items()
     }
+
+
+def share_access(dispatches: Sequence[Dispatch]) -> list[Dispatch]:
+    """The dispatches, with one access for all that have the same launches."""
+    alike: dict[tuple[tuple[str, Launch], ...], list[int]] = {}
+    for i, dispatch in enumerate(dispatches):
+        alike.setdefault(tuple(dispatch.launches.items()), []).append(i)
+    sharing = list(dispatches)
+    for members in alike.values():
+        launches = dispatches[members[0]].launches
+        regions = [dispatches[i].regions for i in members]
+        common = _launches(launches, _access(launches, [r for r in regions if not _overlap(r)]))
+        for i, own in zip(members, regions, strict=True):
+            alone = _launches(launches, _access(launches, [own])) if _overlap(own) else common
+            sharing[i] = replace(dispatches[i], launches=alone)
+    return sharing
+
+
+def _access(launches: Mapping[str, Launch], dispatches: Iterable[Sequence[Place]]) -> Access:
+    """The bindings that are written, or share a buffer with one that is in some dispatch."""
+    known = list(dispatches)
+    kernels = (launch.kernel for launch in launches.values())
+    access = {i for kernel in kernels for i, b in enumerate(kernel.bindings) if b.written}
+    before = -1
+    while len(access) > before:
+        before = len(access)
+        for regions in known:
+            written = {regions[i].buffer for i in access}
+            access |= {i for i, region in enumerate(regions) if region.buffer in written}
+    return frozenset(access)
+
+
+def _launches(launches: Mapping[str, Launch], access: Access) -> dict[str, Launch]:
+    return {
+        name: replace(launch, kernel=_with_access(launch.kernel, access))
+        for name, launch in launches.items()
+    }
+
+
+def _with_access(kernel: Kernel, access: Access) -> Kernel:
+    bindings = (replace(b, aliased=i in access) for i, b in enumerate(kernel.bindings))
+    return replace(kernel, bindings=tuple(bindings))
+
+
+def _overlap(regions: Sequence[Place]) -> bool:
+    """Do two bindings share words? They may do so only as long as both are `read`."""
+    return any(
+        a.buffer == b.buffer and a.offset < _end(b) and b.offset < _end(a)
+        for a, b in combinations(regions, 2)
+    )
+
+
+def _end(region: Place) -> int:
+    return region.offset + region.bytes // WORD
 
 
 def _add_guard(plan: EntryPlan, layout: Layout) -> EntrySchedule:

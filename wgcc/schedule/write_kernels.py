@@ -1,16 +1,21 @@
-"""Writes the kernels of a planned entry: one writer for each kind of group."""
+"""Writes the kernels of a planned entry: one writer for each kind of group.
+
+Equal kernels are written once: groups that differ in names and addresses, such as those of equal
+layers, have the same code.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
-from wgcc.ir.graph import Graph, Node
+from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ir.index import IndexTooLarge
 from wgcc.ir.loops import loop_of
 from wgcc.ir.places import SCALARS
 from wgcc.passes.dataflow import moves
 from wgcc.passes.lay_out import Layout
+from wgcc.schedule.codegen.bindings import shown_as
 from wgcc.schedule.entry_plan import EntryPlan
 from wgcc.schedule.expand_loops import COUNTER
 from wgcc.schedule.fuse.group import FLAT, Group
@@ -22,6 +27,7 @@ from wgcc.schedule.kernel import (
     EntrySchedule,
     Launch,
     Made,
+    Place,
     Rounds,
 )
 from wgcc.schedule.kernels.attention import (
@@ -30,8 +36,7 @@ from wgcc.schedule.kernels.attention import (
     attention_grad_q_code,
     attention_stats_code,
 )
-from wgcc.schedule.kernels.context import Context, GroupCode
-from wgcc.schedule.kernels.copies import COPIES, Copies
+from wgcc.schedule.kernels.context import GroupCode, GroupContext
 from wgcc.schedule.kernels.id_sums import id_sums_code, merge_ids_code, order_ids_code, scatter_code
 from wgcc.schedule.kernels.loops import loop_candidates, loop_code
 from wgcc.schedule.kernels.matmul import matmul_candidates, matmul_code
@@ -46,13 +51,12 @@ from wgcc.schedule.kernels.recurrences import (
     state_output_code,
     state_scan_code,
 )
-from wgcc.schedule.kernels.repeated import Repeated
 from wgcc.schedule.kernels.stats import stats_code
-from wgcc.schedule.kernels.update import counter_code, update_code
+from wgcc.schedule.kernels.update import COPIES, Copies, counter_code, update_code
 from wgcc.schedule.kernels.window_update import window_update_code
 from wgcc.schedule.limits import too_many_positions
 
-Writer = Callable[[Group, Context], GroupCode]
+Writer = Callable[[Group, GroupContext], GroupCode]
 WRITERS: dict[str, Writer] = {
     "attention": attention_code,
     "attention_grad_kv": attention_grad_kv_code,
@@ -79,10 +83,13 @@ WRITERS: dict[str, Writer] = {
     "window_update": window_update_code,
 }
 # Other launches, for `wgcc tune` to choose from.
-CANDIDATES: dict[str, Callable[[Group, Context], list[Launch]]] = {
+CANDIDATES: dict[str, Callable[[Group, GroupContext], list[Launch]]] = {
     "loop": loop_candidates,
     "matmul": matmul_candidates,
 }
+
+# An update binds whole runs of tensors: which of them are side by side is part of its kernels.
+BY_ADDRESS = ("update",)
 
 
 class KernelWriter:
@@ -128,12 +135,12 @@ class KernelWriter:
         made = tuple(_explain_outputs(group, planned))
         return Dispatch(label, code.regions, code.launches, shows, code.work, span, flops, made)
 
-    def _context(self, group: Group, planned: EntryPlan) -> Context:
+    def _context(self, group: Group, planned: EntryPlan) -> GroupContext:
         loaded = _loaded_weights(group, planned) if self.copies else set()
         places = planned.places
         if self.copies and loaded:
             places = {**places, **{name: self.copies.place(name) for name in loaded}}
-        context = Context(
+        context = GroupContext(
             planned.kernels.inlined,
             lambda value: places[value.name],
             planned.is_stored,
@@ -141,10 +148,10 @@ class KernelWriter:
             planned.parts,
         )
         if self.copies is not None:
-            context.halves, context.copied = True, self.copies.span_in
+            context.halves, context.copied = True, self.copies.regions_to_copy
         return context
 
-    def _code(self, group: Group, context: Context) -> GroupCode:
+    def _code(self, group: Group, context: GroupContext) -> GroupCode:
         code = WRITERS[group.kind](group, context)
         if not self._candidates or group.kind not in CANDIDATES:
             return code
@@ -217,3 +224,88 @@ def _label(group: Group, planned: EntryPlan) -> str:
         return group.roots[0].op
     stored = [v for root in group.roots for v in root.outputs if planned.is_stored(v)]
     return stored[-1].name.removesuffix(".copy").removesuffix(".write").removesuffix(".pack")
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """Code, and the names and places of the values in it."""
+
+    code: GroupCode
+    shown: list[str]
+    regions: list[Place]
+
+
+class Repeated:
+    """Remembers the code of groups by their form."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, _Written] = {}
+
+    def code(self, group: Group, context: GroupContext, write: Writer) -> GroupCode:
+        """The code that `write` gives for this group, or gave for another one of the same form."""
+        if group.kind in BY_ADDRESS:
+            return write(group, context)
+        form, values = _form(group, context)
+        shown = [shown_as(value) for value in values]
+        regions = [context.bindings().region(v) for v in values if context.is_stored(v)]
+        if form not in self._known:
+            self._known[form] = _Written(write(group, context), shown, regions)
+        known = self._known[form]
+        here = dict(zip(known.regions, regions, strict=True))
+        called = dict(zip(known.shown, shown, strict=True))
+        return GroupCode(
+            known.code.launches,
+            tuple(here[region] for region in known.code.regions),
+            tuple(tuple(called.get(text, text) for text in texts) for texts in known.code.shows),
+            known.code.work,
+        )
+
+
+def _form(group: Group, context: GroupContext) -> tuple[Hashable, list[Value]]:
+    """A group without names and addresses, and its values in the order in which it has them."""
+    values: dict[str, Value] = {}
+    numbers: dict[str, int] = {}
+    regions: dict[Place, int] = {}
+
+    def number(value: Value) -> int:
+        values.setdefault(value.name, value)
+        return numbers.setdefault(value.name, len(numbers))
+
+    def place_form(value: Value) -> Hashable:
+        if not context.is_stored(value):
+            return None
+        place = context.place(value)
+        if place.buffer == SCALARS:
+            return place.offset
+        number = regions.setdefault(place.bound, -1 - len(regions))
+        size = place.bound.bytes
+        return number, size, place.first, place.count, place.half, place.in_bytes
+
+    nodes = []
+    for node in _nodes(group, context):
+        operands, results = map(number, node.inputs), map(number, node.outputs)
+        attrs = tuple(sorted((name, repr(value)) for name, value in node.attrs.items()))
+        nodes.append((node.op, attrs, *operands, None, *results))
+    places = [(value.type, place_form(value)) for value in values.values()]
+    return (group.kind, group.space, len(group.roots), *nodes, None, *places), [*values.values()]
+
+
+def _nodes(group: Group, context: GroupContext) -> list[Node]:
+    """The group's roots, all that is computed on the way to them, and what is part of what."""
+    nodes = list(group.roots)
+    seen = set(group.names)
+    for value in (value for root in group.roots for value in root.outputs):
+        nodes += _part(value, context)
+    for node in nodes:
+        for value in node.inputs:
+            if value.name not in seen:
+                seen.add(value.name)
+                producer = context.inlined.get(value.name)
+                nodes += [producer] if producer is not None else _part(value, context)
+    return nodes
+
+
+def _part(value: Value, context: GroupContext) -> list[Node]:
+    """A node that makes a part of the tensor of all rounds; none if the value is no part."""
+    part = context.parts.get(value.name)
+    return [Node("part", (part.whole, part.index), (value,))] if part else []

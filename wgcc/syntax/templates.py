@@ -36,7 +36,7 @@ class Hole(ast.Syntax):
 @cache
 def template(text: str) -> ast.Expr:
     """An expression with holes `{0}`, `{1}` …, as a tree."""
-    item = parsed(f"const x = {text.format(*_HOLES)}").items[0]
+    item = parse_own(f"const x = {text.format(*_HOLES)}").items[0]
     assert isinstance(item, ast.Const)
     holes = {name: Hole(NOWHERE, place) for place, name in enumerate(_HOLES)}
 
@@ -47,7 +47,7 @@ def template(text: str) -> ast.Expr:
     return tree  # type: ignore[no-any-return]
 
 
-def parsed(text: str) -> ast.File:
+def parse_own(text: str) -> ast.File:
     """The tree of a text of our own, which has no errors."""
     diagnostics = Diagnostics()
     file = parse(Source("", text), diagnostics)
@@ -55,7 +55,7 @@ def parsed(text: str) -> ast.File:
     return file
 
 
-def filled(text: str, *parts: Part) -> ast.Expr:
+def fill_form(text: str, *parts: Part) -> ast.Expr:
     trees = [tree_of(part) if part is not None else None for part in parts]
 
     def change(node: ast.Syntax) -> ast.Syntax | None:
@@ -114,7 +114,7 @@ def named_arguments(named: Mapping[str, Part]) -> tuple[ast.Argument, ...]:
     return tuple(ast.Argument(NOWHERE, identifier(key), tree) for key, tree in trees.items())
 
 
-def typed(dtype: str, sizes: Sequence[Part], any_float: bool = False) -> ast.TypeExpr:
+def type_expr(dtype: str, sizes: Sequence[Part], any_float: bool = False) -> ast.TypeExpr:
     dims: Any = tuple(map(tree_of, sizes))
     return ast.TypeExpr(NOWHERE, identifier(dtype), dims, identifier("?") if any_float else None)
 

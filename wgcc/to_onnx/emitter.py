@@ -24,7 +24,7 @@ class CannotExport(Exception):
 
 
 @dataclass(slots=True)
-class Emitter:
+class OnnxEmitter:
     """The nodes and stored tensors of a graph in the making. Tensors are known by their names."""
 
     nodes: list[Any] = field(default_factory=list)
@@ -33,9 +33,9 @@ class Emitter:
     outputs: frozenset[str] = frozenset()
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
-    def inner(self) -> Emitter:
+    def inner(self) -> OnnxEmitter:
         """An emitter for the nodes of a loop's body, which reads the same tensors."""
-        return Emitter(tensors=self.tensors, outputs=self.outputs, numbers=self.numbers)
+        return OnnxEmitter(tensors=self.tensors, outputs=self.outputs, numbers=self.numbers)
 
     def fresh(self, hint: str) -> str:
         return f"{hint}.{next(self.numbers)}"
@@ -68,13 +68,13 @@ class Emitter:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class OnnxNode:
     """A node of a graph with the ONNX names of its operands, and the name its result shall have."""
 
     node: Node
     inputs: tuple[str, ...]
     name: str
-    to: Emitter
+    to: OnnxEmitter
 
     @property
     def x(self) -> str:

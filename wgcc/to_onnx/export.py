@@ -14,17 +14,17 @@ from wgcc.errors import WgError
 from wgcc.evaluate import from_words
 from wgcc.exporting.compositions import written_out
 from wgcc.ir.graph import Graph, Node, Value
-from wgcc.ir.loops import Loop, loop_of
+from wgcc.ir.loops import LoopNode, loop_of
 from wgcc.ir.program import Program
 from wgcc.lazy_numpy import Array, np
-from wgcc.to_onnx.emitter import ELEMENTS, NUMPY, Call, CannotExport, Emitter
+from wgcc.to_onnx.emitter import ELEMENTS, NUMPY, CannotExport, OnnxEmitter, OnnxNode
 from wgcc.to_onnx.rules import RULES, has_rule
 
 OPSET = 20
 # The newest that most programs read.
 IR_VERSION = 10
 # Writes all nodes of a graph, given the ONNX names of what they read.
-Write: TypeAlias = Callable[[Graph, Emitter, dict[str, str]], None]
+Write: TypeAlias = Callable[[Graph, OnnxEmitter, dict[str, str]], None]
 
 
 def export_entry(program: Program, name: str, weights: Mapping[str, Array]) -> Any:
@@ -35,7 +35,7 @@ def export_entry(program: Program, name: str, weights: Mapping[str, Array]) -> A
 
     _check(program.entries[name])
     graph = written_out(program.entries[name], has_rule)
-    emitter = Emitter(outputs=frozenset(graph.outputs))
+    emitter = OnnxEmitter(outputs=frozenset(graph.outputs))
     names = {value.name: value.name for value in graph.inputs}
     for value in (*graph.params, *graph.state):
         held = np.asarray(weights[value.name]).astype(NUMPY[value.dtype])
@@ -59,7 +59,7 @@ def export_entry(program: Program, name: str, weights: Mapping[str, Array]) -> A
     return model
 
 
-def _output_name(key: str, names: Mapping[str, str], emitter: Emitter) -> str:
+def _output_name(key: str, names: Mapping[str, str], emitter: OnnxEmitter) -> str:
     """The output's own name, unless an input or a parameter has it already."""
     taken = set(emitter.tensors) | set(names.values())
     while key in taken:
@@ -73,7 +73,7 @@ def _check(graph: Graph) -> None:
 
 
 def _write(
-    graph: Graph, emitter: Emitter, names: dict[str, str], problems: dict[str, None]
+    graph: Graph, emitter: OnnxEmitter, names: dict[str, str], problems: dict[str, None]
 ) -> None:
     for item in graph.constants:
         held = from_words(item).astype(NUMPY[item.value.dtype])
@@ -87,24 +87,26 @@ def _write(
             names.update({value.name: value.name for value in node.outputs})
 
 
-def _write_node(node: Node, emitter: Emitter, names: dict[str, str], write: Write) -> None:
+def _write_node(node: Node, emitter: OnnxEmitter, names: dict[str, str], write: Write) -> None:
     rule, loop = RULES.get(node.op), loop_of(node)
     if loop is not None:
         names.update(write_loop(loop, emitter, names, write))
     elif rule is not None:
         wanted = _free(node.outputs[0].name, emitter)
-        call = Call(node, tuple(names[value.name] for value in node.inputs), wanted, emitter)
+        call = OnnxNode(node, tuple(names[value.name] for value in node.inputs), wanted, emitter)
         names[node.outputs[0].name] = rule(call)
     else:
         raise CannotExport("ONNX has no operator like it")
 
 
-def _free(name: str, emitter: Emitter) -> str:
+def _free(name: str, emitter: OnnxEmitter) -> str:
     is_taken = name in emitter.tensors or name in emitter.outputs
     return emitter.fresh(name) if is_taken else name
 
 
-def write_loop(loop: Loop, emitter: Emitter, names: dict[str, str], write: Write) -> dict[str, str]:
+def write_loop(
+    loop: LoopNode, emitter: OnnxEmitter, names: dict[str, str], write: Write
+) -> dict[str, str]:
     """The ONNX names of its results."""
     from onnx.helper import make_node
 
@@ -122,7 +124,7 @@ def write_loop(loop: Loop, emitter: Emitter, names: dict[str, str], write: Write
     return result_names
 
 
-def _body(loop: Loop, emitter: Emitter, names: dict[str, str], write: Write) -> Any:
+def _body(loop: LoopNode, emitter: OnnxEmitter, names: dict[str, str], write: Write) -> Any:
     from onnx.helper import make_graph
 
     inner, inside = emitter.inner(), dict(names)
@@ -144,7 +146,7 @@ def _value_infos(ports: Iterable[tuple[str, Value]]) -> list[Any]:
     ]
 
 
-def _in_order(loop: Loop, emitter: Emitter, name: str) -> str:
+def _in_order(loop: LoopNode, emitter: OnnxEmitter, name: str) -> str:
     """Turned around along the first axis, if the loop runs backwards."""
     if not loop.reverse:
         return name

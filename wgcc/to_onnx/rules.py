@@ -12,11 +12,11 @@ from wgcc.ir.graph import Node, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops import OPS
 from wgcc.ops.attention import AttentionScope
-from wgcc.to_onnx.emitter import ELEMENTS, NUMPY, Call
+from wgcc.to_onnx.emitter import ELEMENTS, NUMPY, OnnxNode
 from wgcc.to_onnx.windows import avg_pool, conv, conv_transpose, max_pool, move_pixels
 
 # Returns the name of the first result.
-Rule: TypeAlias = Callable[[Call], str]
+Rule: TypeAlias = Callable[[OnnxNode], str]
 
 # What stands for the operands of a template.
 OPERANDS = ("a", "b", "c")
@@ -28,7 +28,7 @@ def composition(text: str) -> Rule:
     return lambda call: _nodes_of(tree, call, call.name)
 
 
-def _nodes_of(tree: ast.expr, call: Call, name: str = "") -> str:
+def _nodes_of(tree: ast.expr, call: OnnxNode, name: str = "") -> str:
     if isinstance(tree, ast.Constant):
         return call.to.number_of(tree.value)  # type: ignore[arg-type]
     if isinstance(tree, ast.Name):
@@ -38,7 +38,7 @@ def _nodes_of(tree: ast.expr, call: Call, name: str = "") -> str:
 
 
 def reduction(kind: str) -> Rule:
-    def rule(call: Call) -> str:
+    def rule(call: OnnxNode) -> str:
         axes = call.attr("axes")
         if not axes:
             return call.to.node("Identity", call.x, name=call.name)
@@ -50,7 +50,7 @@ def reduction(kind: str) -> Rule:
 def truth(kind: str) -> Rule:
     """`any` and `all` as the largest and the least of numbers."""
 
-    def rule(call: Call) -> str:
+    def rule(call: OnnxNode) -> str:
         numbers = call.to.node("Cast", call.x, to=ELEMENTS["i32"])
         axes = call.attr("axes")
         if axes:
@@ -63,7 +63,7 @@ def truth(kind: str) -> Rule:
 def along(kind: str) -> Rule:
     """Positions are whole numbers of 64 bits in ONNX."""
 
-    def rule(call: Call) -> str:
+    def rule(call: OnnxNode) -> str:
         axis = call.attr("axis")
         if call.out.dtype != "i32":
             return call.to.node(kind, call.x, axis=axis, name=call.name)
@@ -73,7 +73,7 @@ def along(kind: str) -> Rule:
     return rule
 
 
-def div(call: Call) -> str:
+def div(call: OnnxNode) -> str:
     """Whole numbers round down here, and lose the fraction in ONNX."""
     a, b = call.inputs
     if call.out.dtype in INTEGERS and call.out.dtype in SIGNED:
@@ -81,7 +81,7 @@ def div(call: Call) -> str:
     return call.to.node("Div", a, b, name=call.name)
 
 
-def mod(call: Call) -> str:
+def mod(call: OnnxNode) -> str:
     a, b = call.inputs
     if call.out.dtype not in FLOATS:
         return call.to.node("Mod", a, b, name=call.name)
@@ -89,32 +89,32 @@ def mod(call: Call) -> str:
     return call.to.node("Sub", a, call.to.node("Mul", times, b), name=call.name)
 
 
-def cast(call: Call) -> str:
+def cast(call: OnnxNode) -> str:
     return call.to.node("Cast", call.x, to=ELEMENTS[call.out.dtype], name=call.name)
 
 
-def constant(call: Call) -> str:
+def constant(call: OnnxNode) -> str:
     """`const`, `not_finite`, `literal` and `iota`: their numbers."""
     numbers = np.asarray(OPS[call.node.op].reference(**call.node.attrs))
     held = call.to.store(numbers.astype(NUMPY[call.out.dtype]).reshape(call.out.shape), "constant")
     return call.to.node("Identity", held, name=call.name)
 
 
-def broadcast(call: Call) -> str:
+def broadcast(call: OnnxNode) -> str:
     return call.to.node("Expand", call.x, call.to.whole(call.attr("shape")), name=call.name)
 
 
-def reshape(call: Call) -> str:
+def reshape(call: OnnxNode) -> str:
     return call.to.reshape(call.x, call.attr("shape"), call.name)
 
 
-def transpose(call: Call) -> str:
+def transpose(call: OnnxNode) -> str:
     if not call.attr("perm"):
         return call.to.node("Identity", call.x, name=call.name)
     return call.to.transpose(call.x, call.attr("perm"), call.name)
 
 
-def slice_(call: Call) -> str:
+def slice_(call: OnnxNode) -> str:
     starts, sizes, steps = (call.attr(name) for name in ("starts", "sizes", "steps"))
     if not starts:
         return call.to.node("Identity", call.x, name=call.name)
@@ -125,7 +125,7 @@ def slice_(call: Call) -> str:
     return call.to.node("Slice", call.x, *lists, name=call.name)
 
 
-def unslice(call: Call) -> str:
+def unslice(call: OnnxNode) -> str:
     """Zeros around."""
     shape, starts, sizes = call.attr("shape"), call.attr("starts"), call.shape
     if not sizes:
@@ -134,7 +134,7 @@ def unslice(call: Call) -> str:
     return call.to.node("Pad", call.x, call.to.whole([*starts, *after]), name=call.name)
 
 
-def where(call: Call) -> str:
+def where(call: OnnxNode) -> str:
     """Not all programs choose between bools, so these are combined by `And` and `Or`."""
     condition, a, b = call.inputs
     if call.out.dtype != "bool":
@@ -144,11 +144,11 @@ def where(call: Call) -> str:
     return call.to.node("Or", yes, no, name=call.name)
 
 
-def concat(call: Call) -> str:
+def concat(call: OnnxNode) -> str:
     return call.to.node("Concat", *call.inputs, axis=call.attr("axis"), name=call.name)
 
 
-def flip(call: Call) -> str:
+def flip(call: OnnxNode) -> str:
     axes = call.attr("axes")
     if not axes:
         return call.to.node("Identity", call.x, name=call.name)
@@ -157,7 +157,7 @@ def flip(call: Call) -> str:
     return call.to.node("Slice", call.x, *lists, name=call.name)
 
 
-def roll(call: Call) -> str:
+def roll(call: OnnxNode) -> str:
     axis, size = call.attr("axis"), call.shape[call.attr("axis")]
     shift = call.attr("shift") % size
     if not shift:
@@ -169,11 +169,11 @@ def roll(call: Call) -> str:
     return call.to.node("Concat", front, back, axis=axis, name=call.name)
 
 
-def gather(call: Call) -> str:
+def gather(call: OnnxNode) -> str:
     return call.to.node("Gather", call.x, _positions(call), axis=0, name=call.name)
 
 
-def _positions(call: Call) -> str:
+def _positions(call: OnnxNode) -> str:
     """Ids of the kinds that ONNX takes."""
     ids = call.node.inputs[1]
     if ids.dtype == "i32":
@@ -181,24 +181,24 @@ def _positions(call: Call) -> str:
     return call.to.node("Cast", call.inputs[1], to=ELEMENTS["i32"])
 
 
-def take_along(call: Call) -> str:
+def take_along(call: OnnxNode) -> str:
     axis = call.attr("axis")
     ids = _nearest(call, call.shape[axis])
     return call.to.node("GatherElements", call.x, ids, axis=axis, name=call.name)
 
 
-def _nearest(call: Call, size: int) -> str:
+def _nearest(call: OnnxNode, size: int) -> str:
     """Ids outside of an axis mean its nearest element."""
     ends = (call.to.number_of(n, "i32") for n in (0, size - 1))
     return call.to.node("Clip", _positions(call), *ends)
 
 
-def cumsum(call: Call) -> str:
+def cumsum(call: OnnxNode) -> str:
     axis = call.to.store(np.array(call.attr("axis"), np.int64))
     return call.to.node("CumSum", call.x, axis, name=call.name)
 
 
-def window(call: Call) -> str:
+def window(call: OnnxNode) -> str:
     """Rows from a position that is found at run time."""
     axis, size = call.attr("axis"), call.attr("size")
     start = call.to.reshape(call.to.node("Cast", call.inputs[1], to=7), [1])
@@ -208,12 +208,12 @@ def window(call: Call) -> str:
     return call.to.node("Slice", call.x, start, end, call.to.whole([axis]), name=call.name)
 
 
-def layer_norm(call: Call) -> str:
+def layer_norm(call: OnnxNode) -> str:
     eps = float(call.attr("eps"))
     return call.to.node("LayerNormalization", *call.inputs, axis=-1, epsilon=eps, name=call.name)
 
 
-def rms_norm(call: Call) -> str:
+def rms_norm(call: OnnxNode) -> str:
     last = call.to.whole([-1])
     mean = call.to.node("ReduceMean", square_of(call), last, keepdims=1)
     total = call.to.node("Add", mean, call.to.number_of(float(call.attr("eps"))))
@@ -221,11 +221,11 @@ def rms_norm(call: Call) -> str:
     return call.to.node("Mul", scaled, call.inputs[1], name=call.name)
 
 
-def square_of(call: Call) -> str:
+def square_of(call: OnnxNode) -> str:
     return call.to.node("Mul", call.x, call.x)
 
 
-def var(call: Call) -> str:
+def var(call: OnnxNode) -> str:
     axes = call.to.whole(call.attr("axes"))
     if not call.attr("axes"):
         return call.to.node("Sub", call.x, call.x, name=call.name)
@@ -234,7 +234,7 @@ def var(call: Call) -> str:
     return call.to.node("ReduceMean", squares, axes, keepdims=0, name=call.name)
 
 
-def resize(call: Call) -> str:
+def resize(call: OnnxNode) -> str:
     """A product with the matrix of the op's own reference."""
     axis, before = call.attr("axis"), call.shape[call.attr("axis")]
     attrs = {**call.node.attrs, "axis": 0}
@@ -246,7 +246,7 @@ def resize(call: Call) -> str:
     return call.to.node("Einsum", held, call.x, equation=text, name=call.name)
 
 
-def argsort(call: Call) -> str:
+def argsort(call: OnnxNode) -> str:
     from onnx.helper import make_node
 
     axis, x = call.attr("axis"), call.x
@@ -261,7 +261,7 @@ def argsort(call: Call) -> str:
     return call.to.node("Cast", ids, to=ELEMENTS["i32"], name=call.name)
 
 
-def gather_grad(call: Call) -> str:
+def gather_grad(call: OnnxNode) -> str:
     """Rows added up by id, to a table of zeros or to a given one."""
     ids, table = call.node.inputs[1].shape, call.out
     places = call.to.reshape(call.to.node("Cast", call.inputs[1], to=7), (*ids, 1))
@@ -269,7 +269,7 @@ def gather_grad(call: Call) -> str:
     return call.to.node("ScatterND", base, places, call.x, reduction="add", name=call.name)
 
 
-def add_along(call: Call) -> str:
+def add_along(call: OnnxNode) -> str:
     base, axis = call.to.store(_zeros(call.out), "zeros"), call.attr("axis")
     given = base, _nearest(call, call.attr("size")), call.x
     return call.to.node("ScatterElements", *given, axis=axis, reduction="add", name=call.name)
@@ -288,7 +288,7 @@ def has_rule(node: Node) -> bool:
     return node.op in RULES
 
 
-def attention(call: Call) -> str:
+def attention(call: OnnxNode) -> str:
     """softmax(q kᵀ scale) v, with keys and values repeated for groups of queries."""
     q, k, v = call.node.inputs[:3]
     names = dict(zip(call.node.inputs, call.inputs, strict=True))
@@ -304,7 +304,7 @@ def attention(call: Call) -> str:
     return call.to.node("MatMul", shares, values, name=call.name)
 
 
-def _repeat_heads(call: Call, x: str, shape: tuple[int, ...], groups: int) -> str:
+def _repeat_heads(call: OnnxNode, x: str, shape: tuple[int, ...], groups: int) -> str:
     if groups == 1:
         return x
     b, h, t, d = shape

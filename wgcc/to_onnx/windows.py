@@ -8,7 +8,7 @@ from typing import Any
 from wgcc.exporting.compositions import window_places
 from wgcc.lazy_numpy import np
 from wgcc.ops.pool import KERNEL, PADDED, reference_avg
-from wgcc.to_onnx.emitter import Call, CannotExport
+from wgcc.to_onnx.emitter import CannotExport, OnnxNode
 
 
 def first(rank: int) -> list[int]:
@@ -20,7 +20,7 @@ def last(rank: int) -> list[int]:
     return [0, *range(2, rank), 1]
 
 
-def pads(call: Call, kernel: Sequence[int]) -> list[int]:
+def pads(call: OnnxNode, kernel: Sequence[int]) -> list[int]:
     """The padding before and after each axis that gives the output its size."""
     before, after = list(call.attr("pad")), []
     given = zip(
@@ -32,7 +32,7 @@ def pads(call: Call, kernel: Sequence[int]) -> list[int]:
     return [*before, *after]
 
 
-def conv(call: Call) -> str:
+def conv(call: OnnxNode) -> str:
     rank, kernel = len(call.shape), call.node.inputs[1].shape[:-2]
     x = call.to.transpose(call.x, first(rank))
     w = call.to.transpose(call.inputs[1], [rank - 1, rank - 2, *range(rank - 2)])
@@ -43,7 +43,7 @@ def conv(call: Call) -> str:
     return call.to.transpose(y, last(rank), call.name)
 
 
-def conv_transpose(call: Call) -> str:
+def conv_transpose(call: OnnxNode) -> str:
     rank = len(call.shape)
     attrs = call.node.attrs
     x = call.to.transpose(call.x, first(rank))
@@ -64,11 +64,11 @@ def conv_transpose(call: Call) -> str:
     return call.to.transpose(y, last(rank), call.name)
 
 
-def max_pool(call: Call) -> str:
+def max_pool(call: OnnxNode) -> str:
     return _pool(call, "MaxPool")
 
 
-def avg_pool(call: Call) -> str:
+def avg_pool(call: OnnxNode) -> str:
     """ONNX divides by the pixels of the image or by those of the kernel."""
     counted = call.attr("counted")
     if counted != PADDED:
@@ -83,7 +83,7 @@ def avg_pool(call: Call) -> str:
     return call.to.node("Mul", by_kernel, held, name=call.name)
 
 
-def _pool(call: Call, kind: str, name: str | None = None, **more: Any) -> str:
+def _pool(call: OnnxNode, kind: str, name: str | None = None, **more: Any) -> str:
     rank, kernel = len(call.shape), call.attr("kernel")
     x = call.to.transpose(call.x, first(rank))
     y = call.to.node(
@@ -93,7 +93,7 @@ def _pool(call: Call, kind: str, name: str | None = None, **more: Any) -> str:
     return call.to.transpose(y, last(rank), call.name if name is None else name)
 
 
-def move_pixels(call: Call) -> str:
+def move_pixels(call: OnnxNode) -> str:
     """Pixels of windows, or zeros beside the image, one axis after the other."""
     pixels, shape = call.x, list(call.shape)
     for axis, kernel, places in window_places(call.node):

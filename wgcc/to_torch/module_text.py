@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from wgcc.errors import WgError
 from wgcc.exporting.compositions import written_out
 from wgcc.ir.graph import Graph, Node, Value
-from wgcc.ir.loops import Loop, loop_of
+from wgcc.ir.loops import LoopNode, loop_of
 from wgcc.ir.program import Program
 from wgcc.to_torch.rules import DTYPES, expression, has_rule, tuple_text
 
@@ -83,7 +83,7 @@ class ModuleText:
         for value in node.outputs:
             self.name(value)
 
-    def _write_loop(self, loop: Loop) -> None:
+    def _write_loop(self, loop: LoopNode) -> None:
         """`for t in range(rounds)`, with a list for every result of a round."""
         self.names |= {inner.name: self.names[outer.name] for outer, inner in loop.invariants}
         for inner, init in zip(loop.carries, loop.inits, strict=True):
@@ -103,7 +103,7 @@ class ModuleText:
         for inner, final in zip(loop.carries, loop.finals, strict=True):
             self.names[final.name] = self.names[inner.name]
 
-    def _write_round(self, loop: Loop, step: str, lists: list[str]) -> None:
+    def _write_round(self, loop: LoopNode, step: str, lists: list[str]) -> None:
         if any(loop.index in node.inputs for node in loop.body.nodes):
             made = f"torch.tensor({step}, dtype={DTYPES[loop.index.dtype]})"
             self.add(f"{self.name(loop.index)} = {made}")

@@ -8,7 +8,7 @@ from wgcc_runtime.arrays import Array
 from wgcc_runtime.data.form import EntryForm
 from wgcc_runtime.data.numpy_files import read_numpy
 from wgcc_runtime.data.preparation import Data
-from wgcc_runtime.data.problems import listed
+from wgcc_runtime.data.problems import join_items
 from wgcc_runtime.data.rows_left import check_rows
 from wgcc_runtime.data.source import Source
 from wgcc_runtime.errors import WgccError
@@ -35,7 +35,7 @@ def data_of_arrays(arrays: dict[str, Array], source: Source, entry: EntryForm) -
     """The arrays with the names of the entry's inputs; others are ignored."""
     for name, port in entry.inputs.items():
         if name not in arrays:
-            there = listed(arrays) or "nothing"
+            there = join_items(arrays) or "nothing"
             what = f"`{name}` ({port}) for the entry `{entry.name}`"
             text = f"{source.name} has no {what}; it has: {there}"
             raise WgccError("data", text, name)

@@ -251,7 +251,7 @@ class Data:
         train, held = self._of(np.sort(order[count:])), self._of(np.sort(order[:count]))
         return _scaled_alone(train, held) if self.own_scaling else (train, held)
 
-    def repeated(self, batch: int) -> dict[str, Array]:
+    def repeat_rows(self, batch: int) -> dict[str, Array]:
         """The arrays, all rows as often as a batch needs them. Arrays of files are as given."""
         if self.rows >= batch or self.preparation is None:
             return self.arrays

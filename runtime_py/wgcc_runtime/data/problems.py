@@ -31,27 +31,27 @@ class DataError(WgccError):
         self.problem, self.values, self.place = problem, values, place
         self.option = problems()[problem].get("option", "")
         self._source = source
-        super().__init__("data", self.worded(problems()[problem].get("advice", "")), source)
+        super().__init__("data", self.message_with(problems()[problem].get("advice", "")), source)
 
-    def worded(self, advice: str) -> str:
+    def message_with(self, advice: str) -> str:
         """The whole message with the advice of a front end: a template of the same form."""
         place = f", {self.place}" if self.place else ""
-        text = worded(problems()[self.problem]["text"] + advice, self.values)
+        text = fill_words(problems()[self.problem]["text"] + advice, self.values)
         return f"{self._source}{place}: {text}"
 
 
-def worded(template: str, values: Mapping[str, Any]) -> str:
+def fill_words(template: str, values: Mapping[str, Any]) -> str:
     def value(match: re.Match[str]) -> str:
         argument = values[match[1]]
         if match[2] is not None:
             return quantity(argument, match[2], match[3])
-        return listed(argument) if isinstance(argument, list | tuple) else str(argument)
+        return join_items(argument) if isinstance(argument, list | tuple) else str(argument)
 
     chosen = _PART.sub(lambda match: match[2] if values.get(match[1]) else "", template)
     return _VALUE.sub(value, chosen)
 
 
-def listed(items: Iterable[str]) -> str:
+def join_items(items: Iterable[str]) -> str:
     """`a, b, c`, cut after `MOST_ITEMS`."""
     entries: Sequence[str] = list(items)
     more = ", …" if len(entries) > MOST_ITEMS else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from wgcc_runtime.data.problems import DataError, worded
+from wgcc_runtime.data.problems import DataError, fill_words
 from wgcc_runtime.strict_json import table
 
 LONGEST_CELL = 40
@@ -24,7 +24,7 @@ class Source:
         """`tables/data_notes.json` has the text; `one` and `more` are there by `count`."""
         is_one = values.get("count") == 1
         values |= {"one": is_one, "more": not is_one}
-        self.notes.append(worded(table("data_notes")[note], values))
+        self.notes.append(fill_words(table("data_notes")[note], values))
 
     def refuse(
         self, problem: str, line: int | None = None, column: int | None = None, /, **values: Any

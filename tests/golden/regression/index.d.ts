@@ -236,6 +236,8 @@ export interface ChatOptions {
   seed?: number;
 }
 
+export type AdapterFile = Blob | ArrayBuffer | ArrayBufferView;
+
 export interface Message {
   readonly role: 'system' | 'user' | 'assistant';
   readonly content: string;
@@ -390,6 +392,16 @@ export interface Loaded {
   generate(prompt: string | readonly number[], options?: GenerateOptions): AsyncGenerator<string, { ids: number[]; isAtEnd: boolean }, void>;
   /** A conversation with a language model whose cache the entry `forget` empties, as `wgcc import` makes them of GGUF files. */
   chat(options: ChatOptions): Promise<Chat>;
+  /**
+   * Replaces the corrections of a model that `wgcc train FOLDER --lora` made, or adds to them; steps and optimizers are reset.
+   * `source`: the two files of PEFT, a GGUF adapter of llama.cpp, or what `save` wrote; null: there are none. If they do not fit,
+   * nothing is changed.
+   */
+  loadAdapter(source: AdapterFile | readonly AdapterFile[] | null, options?: { strength?: number; add?: boolean }): Promise<void>;
+  /** The corrections as files, by name: of PEFT (`base` is the model's name), or of llama.cpp (`architecture`, such as `llama`). */
+  saveAdapter(options?: { form?: 'peft'; base?: string } | { form: 'gguf'; architecture: string }): Promise<Record<string, Uint8Array>>;
+  /** Adds the corrections to the weights that they correct, which must be plain floats. */
+  mergeAdapter(): Promise<void>;
   /** How text becomes ids, and ids text, by the model's `vocab`; without one, code `text`. A file of tokens is loaded by the first call. */
   tokens(): Promise<Tokenizer>;
   /**
@@ -406,8 +418,9 @@ export interface Loaded {
   captured<E extends keyof Captures = keyof Captures>(options?: { entry?: E; names?: readonly string[] }): Promise<Captures[E]>;
   /** Undoes the `apply` directly before. */
   undo(): Promise<void>;
-  params(): Promise<Params>;
-  state(): Promise<State>;
+  /** All, or those of these names. */
+  params(names?: readonly string[]): Promise<Params>;
+  state(names?: readonly string[]): Promise<State>;
   loadParams(values: { readonly [K in keyof Params]: In<Plain<Params[K]>, Params[K]['shape']> }): Promise<void>;
   loadParams(values: { readonly [K in keyof (Params & State)]?: In<Plain<(Params & State)[K]>, (Params & State)[K]['shape']> }, options: { strict: false }): Promise<void>;
   /** Resets to initial values and no steps; a seed draws other initial values. */

@@ -17,7 +17,7 @@ from wgcc.kernel.tree import (
     Alias,
     Assign,
     Call,
-    Constant,
+    ConstantDef,
     FunctionDef,
     Let,
     Literal,
@@ -61,7 +61,7 @@ def print_module(module: Module, name: str) -> str:
     """One kernel in a namespace of its own, for files with several."""
     printer = _CudaPrinter(module)
     lines = [f"namespace kernel_{name} {{", "using namespace wgsl;"]
-    types = (Constant, Alias, Struct)
+    types = (ConstantDef, Alias, Struct)
     for declared in module.declarations:
         if isinstance(declared, types):
             lines += [*comment_lines(declared.comment), printer.declare(declared)]
@@ -120,9 +120,9 @@ class _CudaPrinter(Printer):
             return f"{call.name}({args})"
         return f"wgsl::{call.name}({args})"
 
-    def declare(self, declared: Constant | Alias | Struct) -> str:
+    def declare(self, declared: ConstantDef | Alias | Struct) -> str:
         match declared:
-            case Constant(name, value):
+            case ConstantDef(name, value):
                 return f"constexpr auto {self.name(name)} = {self.expr(value)};"
             case Alias(name, kind):
                 return f"using {name} = {kind};"

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from wgcc.backends.wasm.encoding.decode import wat
 from wgcc.backends.wasm.encoding.instructions import I32
-from wgcc.backends.wasm.encoding.module import PAGE, Function, Module
+from wgcc.backends.wasm.encoding.module import PAGE, WasmFunction, WasmModule
+from wgcc.backends.wasm.encoding.wat import wat
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.backends.wasm.write_kernel import scratch_words, write_kernel
 from wgcc.ir.places import ceil_div
 from wgcc.schedule.kernel import WORD, Dispatch, DispatchWork, Place, Rounds, Schedule
-from wgcc.schedule.kernels.copies import COPIES, master
+from wgcc.schedule.kernels.update import COPIES, master
 
 if TYPE_CHECKING:
     from wgcc.backends.wasm.panels.blas import BlasProduct, PlacedWork
@@ -55,7 +55,7 @@ def write_twin(schedule: Schedule, fast: bool = False) -> Twin | None:
     pages = ceil_div(memory.bytes + scratch, PAGE)
     if pages > MOST_PAGES:
         return None
-    module = Module((pages, MOST_PAGES))
+    module = WasmModule((pages, MOST_PAGES))
     writer = _Writer(module, memory, scratch, fast)
     for name, entry in schedule.entries.items():
         halves = entry.exchange.dispatch if entry.exchange and not entry.exchange.why else None
@@ -83,7 +83,7 @@ def _scratch(schedule: Schedule) -> int:
 
 def kernel_text(dispatch: Dispatch) -> str:
     """The WebAssembly text of what a dispatch runs, and of the functions that it calls."""
-    module = Module((1, MOST_PAGES))
+    module = WasmModule((1, MOST_PAGES))
     function = write_kernel(dispatch.work, dispatch.label, Library(module))
     called = [*module.functions, function]
     return "\n\n".join(wat(f, module.functions) for f in reversed(called))
@@ -129,7 +129,7 @@ def lay_out(schedule: Schedule) -> Memory:
 class _Writer:
     """Writes each kernel once, and a function for each dispatch and each entry."""
 
-    def __init__(self, module: Module, memory: Memory, scratch: int, fast: bool) -> None:
+    def __init__(self, module: WasmModule, memory: Memory, scratch: int, fast: bool) -> None:
         self._module, self._memory, self._scratch = module, memory, scratch
         self._library = Library(module)
         self._barrier = module.add(write_barrier())
@@ -147,18 +147,18 @@ class _Writer:
         parts = [self._dispatch(f"{name}/{i}", d) for i, d in enumerate(dispatches)]
         if self.products is not None:
             self.products[name] = dict(self._blas_products(name, dispatches))
-        whole = Function(name, _THREADS)
+        whole = WasmFunction(name, _THREADS)
         if cut is None:
             self._run(whole, parts, range(len(parts)), repeats)
         else:
             for half, numbers in (GRADIENTS, range(cut)), (UPDATE, range(cut, len(parts))):
-                f = Function(f"{name}/{half}", _THREADS)
+                f = WasmFunction(f"{name}/{half}", _THREADS)
                 self._run(f, parts, numbers, [x for x in repeats if x.first in numbers])
                 whole.get(0).get(1).call(self._module.add(f, export=f.name))
         self._module.add(whole, export=name)
 
     def _run(
-        self, f: Function, parts: Sequence[int], numbers: range, repeats: Sequence[Rounds]
+        self, f: WasmFunction, parts: Sequence[int], numbers: range, repeats: Sequence[Rounds]
     ) -> None:
         """Calls these dispatches in order, with the loops among them."""
         at, waiting = numbers.start, list(repeats)
@@ -186,7 +186,7 @@ class _Writer:
     def _steps(self, name: str, steps: Sequence[PlacedWork], label: str) -> int:
         """Exports a function of all these kernels, one after the other."""
         kernels = [self._kernel(work, label) for work, _ in steps]
-        f = Function(name, _THREADS)
+        f = WasmFunction(name, _THREADS)
         for (_, starts), kernel in zip(steps, kernels, strict=True):
             for start in starts:
                 f.i32(start)
@@ -230,9 +230,9 @@ ARRIVED, ROUND = 0, 4
 LOOKS = 100_000
 
 
-def write_barrier() -> Function:
+def write_barrier() -> WasmFunction:
     """barrier(threads): returns when all have called it; at once if there is one."""
-    f = Function("barrier", [("threads", I32)])
+    f = WasmFunction("barrier", [("threads", I32)])
     before, looks = f.local("before", I32), f.local("looks", I32)
     done = f.block()
     f.get(0).i32(1).emit("i32.le_u").br_if(done)

@@ -11,23 +11,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
-from wgcc.backends.wasm.encoding.decode import hoist_constants
 from wgcc.backends.wasm.encoding.instructions import I32
-from wgcc.backends.wasm.encoding.module import Function
-from wgcc.backends.wasm.kernels.body import Body, BodyParts, share
+from wgcc.backends.wasm.encoding.module import WasmFunction, hoist_constants
+from wgcc.backends.wasm.kernels.body import BodyParts, KernelBody, share
 from wgcc.backends.wasm.kernels.loops import WithEnv, rows_of
 from wgcc.backends.wasm.kernels.scopes import (
     LANES,
     Env,
     Held,
-    Span,
+    LoopRange,
     Storage,
     TooCostly,
     Unvectorisable,
     span_of,
 )
-from wgcc.backends.wasm.panels.attention import Layout, layout_of, write_attention
-from wgcc.backends.wasm.panels.by_threads import PLAIN, Program, program_of
+from wgcc.backends.wasm.panels.attention import ScratchLayout, layout_of, write_attention
+from wgcc.backends.wasm.panels.by_threads import PLAIN, ThreadProgram, program_of
 from wgcc.backends.wasm.panels.micro_kernel import Tiling, tiling_of
 from wgcc.backends.wasm.panels.panels import write_product
 from wgcc.backends.wasm.wgsl.library import Library
@@ -58,8 +57,9 @@ LONG_BYTE_ROW = 2048
 BYTE_STEPS = 4
 # With fewer rows than this, columns are shared out.
 MIN_ROWS = 8
-# Loops with more statements are not run for several vectors at a time: registers are few.
-MAX_TOGETHER = 10
+# Loops with more statements are not run for several vectors at a time: registers are few. Where
+# bytes are unpacked, many statements are known before the loop, or never used.
+MAX_TOGETHER, MAX_UNPACKING = 10, 20
 # Rows of threads that one loop runs: as many sums as registers hold.
 MOST_ROWS_TOGETHER = 9
 ORIGIN = constant(0)
@@ -79,14 +79,14 @@ class Walk:
 ONE_BY_ONE = Walk()
 
 
-def write_kernel(work: DispatchWork, name: str, library: Library) -> Function:
+def write_kernel(work: DispatchWork, name: str, library: Library) -> WasmFunction:
     """A function of the addresses of its bindings, (thread, threads) and the thread's scratch."""
     function = _fastest(work, name, library)
     hoist_constants(function)
     return function
 
 
-def _fastest(work: DispatchWork, name: str, library: Library) -> Function:
+def _fastest(work: DispatchWork, name: str, library: Library) -> WasmFunction:
     program = program_of(work)
     library.add(fill(Module(work.helpers), PLAIN).functions)
     over_panels = _over_panels(work, name, program, library)
@@ -110,7 +110,7 @@ def _fastest(work: DispatchWork, name: str, library: Library) -> Function:
     return best
 
 
-def _walks(program: Program, lengths: Sequence[int]) -> list[Walk]:
+def _walks(program: ThreadProgram, lengths: Sequence[int]) -> list[Walk]:
     """Ways to go through all threads in rows of these lengths."""
     walks = []
     for columns in lengths:
@@ -125,11 +125,11 @@ def _walks(program: Program, lengths: Sequence[int]) -> list[Walk]:
 def _attempt(
     work: DispatchWork,
     name: str,
-    program: Program,
+    program: ThreadProgram,
     library: Library,
     walk: Walk,
     most: float,
-) -> Body:
+) -> KernelBody:
     """Writes a kernel with its threads in this order.
 
     The cost is infinite if it cannot be written or exceeds `most`.
@@ -150,26 +150,26 @@ def _attempt(
 
 
 def _over_panels(
-    work: DispatchWork, name: str, program: Program, library: Library
-) -> Function | None:
+    work: DispatchWork, name: str, program: ThreadProgram, library: Library
+) -> WasmFunction | None:
     """A product or attention over packed panels, if that pays and all of it can be vectors."""
     env, first = bindings_of(work, program), len(work.bindings)
 
-    def new_body() -> Body:
+    def new_body() -> KernelBody:
         return _new_body(work, name, program, library, env)
 
     try:
         match panels_of(work):
             case Tiling() as tiling:
                 return write_product(new_body, tiling, first, env).f
-            case Layout() as layout:
+            case ScratchLayout() as layout:
                 return write_attention(new_body, layout, first, env).f
     except Unvectorisable:
         pass
     return None
 
 
-def panels_of(work: DispatchWork) -> Tiling | Layout | None:
+def panels_of(work: DispatchWork) -> Tiling | ScratchLayout | None:
     """None where panels do not pay, or threads have nothing in common."""
     match work.task:
         case ProductTask() as product:
@@ -186,7 +186,7 @@ def scratch_words(work: DispatchWork) -> int:
     return max(panels.words if panels else 0, scores)
 
 
-def bindings_of(work: DispatchWork, program: Program) -> Env:
+def bindings_of(work: DispatchWork, program: ThreadProgram) -> Env:
     """The names that all functions of a kernel see: constants, bindings and scratch memory."""
     env: Env = {**program.constants}
     env["scratch"] = Storage(len(work.bindings) + 2, "f32", written=True)
@@ -195,17 +195,19 @@ def bindings_of(work: DispatchWork, program: Program) -> Env:
     return env
 
 
-def _new_body(work: DispatchWork, name: str, program: Program, library: Library, env: Env) -> Body:
-    return Body(*body_parts(work, name, program, library, env))
+def _new_body(
+    work: DispatchWork, name: str, program: ThreadProgram, library: Library, env: Env
+) -> KernelBody:
+    return KernelBody(*body_parts(work, name, program, library, env))
 
 
 def body_parts(
-    work: DispatchWork, name: str, program: Program, library: Library, env: Env
+    work: DispatchWork, name: str, program: ThreadProgram, library: Library, env: Env
 ) -> BodyParts:
-    """The arguments of `Body`."""
+    """The arguments of `KernelBody`."""
     params = [(binding.name, I32) for binding in work.bindings]
     params += [("thread", I32), ("threads", I32), ("scratch", I32)]
-    return Function(name, params), library, program.functions, env
+    return WasmFunction(name, params), library, program.functions, env
 
 
 _KINDS = {
@@ -221,10 +223,10 @@ _KINDS = {
 class _Threads:
     """Shares a loop out to the threads of the machine."""
 
-    def __init__(self, body: Body, first: int) -> None:
+    def __init__(self, body: KernelBody, first: int) -> None:
         self._body, self._first = body, first
 
-    def run(self, program: Program, env: Env, walk: Walk) -> None:
+    def run(self, program: ThreadProgram, env: Env, walk: Walk) -> None:
         def one(inner: Env) -> None:
             self._body.run(program.body, inner)
 
@@ -259,7 +261,7 @@ class _Threads:
 
         self._body.count("row", whole, row, env)
 
-    def _rows_together(self, program: Program, env: Env, columns: int, count: int) -> None:
+    def _rows_together(self, program: ThreadProgram, env: Env, columns: int, count: int) -> None:
         """Runs the threads of `count` rows in one loop: what they all load is loaded once."""
         body, name = self._body, program.variable
         part = share(body, self._first, columns, GRAIN)
@@ -282,7 +284,7 @@ class _Threads:
         else:
             body.count("group", span_of(groups), group, env)
 
-    def _in_blocks(self, program: Program, span: Span, size: int, env: Env) -> Span:
+    def _in_blocks(self, program: ThreadProgram, span: LoopRange, size: int, env: Env) -> LoopRange:
         """Runs several vectors at a time, as far as that goes; returns what is left over."""
         body, name = self._body, program.variable
 
@@ -296,15 +298,17 @@ class _Threads:
                 body.bind(own, name, first + i * LANES)
             body.run_together(program.body, envs, BYTE_STEPS if size == BYTE_BLOCK else 1)
 
-        blocks = Span(span.start // size, span.stop // size, guess=program.count // size)
+        blocks = LoopRange(span.start // size, span.stop // size, guess=program.count // size)
         body.count("block", blocks, block, env)
         rest = dict(env)
         for limit, index in (("start", span.start), ("stop", span.stop // size * size)):
             body.bind(rest, limit, index)
         start = body.at_most("max(start, stop)", rest, program.count)
-        return Span(start, span.stop, guess=program.count % size)
+        return LoopRange(start, span.stop, guess=program.count % size)
 
-    def _along(self, name: str, span: Span, one: WithEnv, env: Env, start: Index = ORIGIN) -> None:
+    def _along(
+        self, name: str, span: LoopRange, one: WithEnv, env: Env, start: Index = ORIGIN
+    ) -> None:
         def element(inner: Env) -> None:
             column = inner[name]
             assert isinstance(column, Held) and column.index is not None
@@ -316,21 +320,21 @@ class _Threads:
         self._body.along_lanes(name, span, element, env, independent=True)
 
 
-def _has_one_loop(program: Program) -> bool:
+def _has_one_loop(program: ThreadProgram) -> bool:
     """Whether each thread has a single loop, without loops or branches in it."""
     loops = [statement for statement in program.body if isinstance(statement, Loop)]
     return len(loops) == 1 and not any(isinstance(s, Loop | If) for s in loops[0].body)
 
 
-def _block_of(program: Program) -> int | None:
+def _block_of(program: ThreadProgram) -> int | None:
     """How many threads run together, if each has a short loop in which neighbours read neighbours.
 
     One vector of each row would be a small part of what a cache loads.
     """
     loops = [statement for statement in program.body if isinstance(statement, Loop)]
-    if program.count < GRAIN or len(loops) != 1 or len(loops[0].body) > MAX_TOGETHER:
+    if program.count < GRAIN or len(loops) != 1 or not _has_one_loop(program):
         return None
-    if not _has_one_loop(program):
+    if len(loops[0].body) > (MAX_UNPACKING if _loads_bytes(loops[0]) else MAX_TOGETHER):
         return None
     if sum(isinstance(statement, Assign) for statement in loops[0].body) > MOST_WIDE_SUMS:
         return GRAIN

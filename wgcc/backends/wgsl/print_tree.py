@@ -12,7 +12,7 @@ from wgcc.backends.printer import Printer, comment_lines
 from wgcc.kernel.tree import (
     Alias,
     Call,
-    Constant,
+    ConstantDef,
     Declaration,
     Enable,
     Expr,
@@ -26,7 +26,7 @@ from wgcc.kernel.tree import (
 )
 from wgcc.kernel.types import SHORT_VECTORS, SUFFIXES
 from wgcc.schedule.kernel import Kernel
-from wgcc.schedule.kernels.render import tree_of
+from wgcc.schedule.kernels.context import tree_of
 
 # Longer heads of functions have a line for each parameter.
 MAX_COLUMNS = 108
@@ -81,7 +81,7 @@ def _declaration(declared: Declaration) -> list[str]:
     match declared:
         case Enable(name):
             return [f"enable {name};"]
-        case Constant(name, value):
+        case ConstantDef(name, value):
             return [f"const {name} = {_PRINTER.expr(value)};"]
         case Alias(name, kind):
             return [f"alias {name} = {print_type(kind)};"]

@@ -15,13 +15,13 @@ import click
 from wgcc.cli.failures import failures
 from wgcc.cli.options import SEED, device_option
 from wgcc.cli.printing import plural, say
-from wgcc.cli.progress import Loading
 from wgcc.cli.sampling import sampling_options
 
 if TYPE_CHECKING:
     from wgcc_runtime.chat import Chat
 
 HELP = """\
+/adapter FILE uses what was learned, as --adapter does; without a file, nothing was
 /system TEXT  sets the message of the system; without a text there is none
 /save FILE    writes the conversation as JSON lines, which wgcc train --lora learns
 /reset        forgets the conversation
@@ -36,8 +36,9 @@ QUOTES = '"""'
 @click.option("--system", default="", metavar="TEXT", help="The message of the system.")
 @click.option(
     "--adapter",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="What was learned: a checkpoint of `wgcc train FOLDER --lora`.",
+    type=click.Path(exists=True, path_type=Path),
+    help="What was learned: a checkpoint of `wgcc train FOLDER --lora`, a folder of PEFT, or an "
+    "adapter of llama.cpp (.gguf).",
 )
 @click.option("-n", "--count", type=click.IntRange(min=1), help="Tokens of an answer, at most.")
 @click.option("--stop", "stops", multiple=True, metavar="TEXT", help="End answers before this.")
@@ -64,14 +65,14 @@ def command(
     What the model reads is bounded by its cache, whose size `wgcc import --set S=2048` sets: the
     oldest messages of a longer conversation are left out, and a line says so.
     """
-    import wgcc_runtime
+    from wgcc.cli.adapters import load_with
     from wgcc_runtime.chat import Chat
 
     bundle, template = _bundle(folder, adapter), _template(folder)
     if "" in stops:
         raise click.UsageError("--stop needs a text that is not empty")
     with failures():
-        model = wgcc_runtime.load(bundle, device=device, weights=adapter, on_bytes=Loading())
+        model = load_with(bundle, adapter, device=device)
         own = int.from_bytes(os.urandom(4), "little") if seed is None else seed
         steps = {} if count is None else {"steps": count}
         chat = Chat(model, template, system, stops, **steps, **sampling, seed=own)
@@ -193,8 +194,27 @@ class Conversation:
             say("the message of the system is " + ("set" if rest else "taken out"), style="dim")
         elif name == "/save":
             self._save(rest)
+        elif name == "/adapter":
+            self._use_adapter(rest)
         else:
             say(HELP if name == "/help" else f"there is no command {name}:\n{HELP}")
+
+    def _use_adapter(self, name: str) -> None:
+        from wgcc.cli.adapters import use_adapter
+        from wgcc.errors import WgError
+        from wgcc_runtime.errors import WgccError
+
+        try:
+            if name:
+                use_adapter(self._chat.model, Path(name))
+            else:
+                self._chat.model.load_adapter(None)
+        except OSError as error:
+            say(f"cannot read {name}: {error.strerror}", style="error")
+        except (WgError, WgccError) as error:
+            say(f"{error}", style="error")
+        else:
+            say(f"the adapter is {name or 'taken out'}", style="dim")
 
     def _save(self, name: str) -> None:
         from wgcc_runtime.replace_file import replace_file

@@ -22,11 +22,15 @@ if TYPE_CHECKING:
 @click.command("export")
 @click.argument("bundle", type=BundleFolder())
 @click.option(
-    "--to", "form", type=click.Choice(["onnx", "torch"]), default="onnx", show_default=True
+    "--to",
+    "form",
+    type=click.Choice(["onnx", "torch", "peft", "gguf"]),
+    default="onnx",
+    show_default=True,
 )
 @click.option(
-    "-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path),
-    help="The file to write.",
+    "-o", "--output", required=True, type=click.Path(path_type=Path),
+    help="The file to write; with --to peft the folder.",
 )  # fmt: skip
 @click.option(
     "--entry",
@@ -37,8 +41,8 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--weights",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Parameters to export instead of the bundle's own, such as a checkpoint.",
+    type=click.Path(exists=True, path_type=Path),
+    help="Parameters to export instead of the bundle's own, such as a checkpoint or an adapter.",
 )
 @click.option(
     "--source",
@@ -59,8 +63,14 @@ def command(
 
     --to onnx: a model of opset 20. It is checked by ONNX and run once: its outputs must be those of
     the bundle. --to torch: a PyTorch module as Python text, and beside it its state dict
-    (.safetensors).
+    (.safetensors). --to peft, --to gguf: the corrections of a language model that `wgcc train
+    FOLDER --lora` made, of the bundle FOLDER/lora, for PEFT and llama.cpp.
     """
+    if output.is_dir() and form != "peft":
+        raise click.BadParameter(f"{output} is a folder", param_hint="-o")
+    if form in ("peft", "gguf"):
+        _adapter(bundle, weights, form, output)
+        return
     program = _program(bundle, source, sizes)
     if entry not in program.entries:
         raise WgError(f"there is no entry {entry}: the bundle has {', '.join(program.entries)}")
@@ -68,6 +78,24 @@ def command(
         _to_torch(program, entry, _weights(bundle, weights), output)
     else:
         _to_onnx(bundle, weights, program, entry, output)
+
+
+def _adapter(bundle: Path, weights: Path | None, form: str, output: Path) -> None:
+    from wgcc.cli.adapters import head_size, load_with
+    from wgcc.cli.failures import failures
+    from wgcc.from_gguf.adapter_file import gguf_adapter
+    from wgcc.from_gguf.folder import architecture_of
+    from wgcc_runtime.replace_file import replace_file
+
+    with failures(), load_with(bundle, weights, device="wasm") as model:
+        adapter = model.adapter()
+        if form == "peft":
+            adapter.save(output)
+        else:
+            data = gguf_adapter(adapter, architecture_of(bundle.parent), head_size(model.plan))
+            replace_file(output, data)
+    rank = next(iter(adapter.layers.values())).rank
+    say(f"{output}: corrections of {len(adapter.layers)} layers, of rank {rank}")
 
 
 def _to_torch(program: Program, entry: str, weights: Mapping[str, Any], output: Path) -> None:

@@ -20,7 +20,6 @@ from wgcc.cli.data import DataOptions, say_reading, unknown_option
 from wgcc.cli.failures import failures
 from wgcc.cli.options import SEED, captured_option, device_option, fast_option, json_option
 from wgcc.cli.printing import plural, say, show, show_json, table
-from wgcc.cli.progress import Loading
 from wgcc.cli.sampling import sampling_options
 from wgcc.lazy_numpy import Array, np
 
@@ -58,7 +57,8 @@ CHARACTERS = 200
 @click.option(
     "--weights",
     type=click.Path(exists=True, path_type=Path),
-    help="Use these weights, such as a checkpoint of `wgcc train`.",
+    help="Use these weights, such as a checkpoint of `wgcc train`, or an adapter of PEFT or "
+    "llama.cpp.",
 )
 @click.option("--seed", type=SEED, help="Seed of initial values and random draws.")
 @captured_option
@@ -96,14 +96,12 @@ def command(
     next one, as `decode` in examples/chargpt does. It runs once for each; the prompt and the text
     that the model adds are printed as they are produced, up to a text or token of --stop.
     """
-    import wgcc_runtime
+    from wgcc.cli.adapters import load_with
 
     _check_prompt(prompt, count, stops, sampling, outputs)
     reading = DataOptions(columns=columns, decimal=decimal, unknown=unknown)
     with failures():
-        model = wgcc_runtime.load(
-            bundle, device=device, weights=weights, seed=seed, on_bytes=Loading(), fast=fast
-        )
+        model = load_with(bundle, weights, device=device, seed=seed, fast=fast)
         given = read_inputs(inputs, model, model.entry(entry), reading)
         if prompt is not None:
             prompt = _known_letters(model, prompt) if unknown == "drop" else prompt

@@ -77,8 +77,8 @@ def _write_candidates(
     bundle: Path, source: Path | None, sizes: dict[str, float], folder: Path
 ) -> None:
     """A bundle of the same model with all candidate kernels."""
+    from wgcc.bundle.content import captured_patterns
     from wgcc.bundle.edited import read_files
-    from wgcc.bundle.entry_records import captured_patterns
     from wgcc.compiler import compile_file
 
     plan = stored_plan(bundle)

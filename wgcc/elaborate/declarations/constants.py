@@ -65,7 +65,7 @@ def declare_dim(context: Context, decl: ast.DimDecl, given: float | None = None)
     if not value.is_literal:
         return value.with_name(name)
     span = decl.name.span
-    return Dim.declared(name, value.size, f"{span.source.name}:{span.start}")
+    return Dim.of_name(name, value.size, f"{span.source.name}:{span.start}")
 
 
 def declare_const(context: Context, decl: ast.Const, given: float | None = None) -> AnyValue:

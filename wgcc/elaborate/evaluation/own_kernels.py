@@ -18,7 +18,7 @@ from wgcc.elaborate.tracing.values import (
 )
 from wgcc.errors import Diagnostic, Span
 from wgcc.kernel.own.read import MOST_OPERANDS, OwnFunction
-from wgcc.ops.checks import wgsl_type
+from wgcc.ops.registry import wgsl_type
 from wgcc.syntax import ast
 
 FORM = '`fn f(x: f32[..]) -> f32[..] = wgsl("f.wgsl")`'

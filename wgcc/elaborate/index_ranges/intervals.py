@@ -7,7 +7,7 @@ from typing import Any
 
 from wgcc.ir.dtypes import INTEGER_RANGES
 from wgcc.ir.graph import FLOATS, Graph, Node, Value
-from wgcc.ir.loops import Loop, loop_of
+from wgcc.ir.loops import LoopNode, loop_of
 from wgcc.ops import OPS
 
 Interval = tuple[int, int]
@@ -129,7 +129,7 @@ def intervals(graph: Graph, narrow: Narrow = lambda value, known: known) -> Mapp
     return by_name
 
 
-def _loop(loop: Loop, by_name: Mapping[str, Interval]) -> list[Interval]:
+def _loop(loop: LoopNode, by_name: Mapping[str, Interval]) -> list[Interval]:
     """The intervals of its results."""
     inside = body_intervals(
         loop.body, loop.rounds, [by_name[value.name] for value in loop.node.inputs]

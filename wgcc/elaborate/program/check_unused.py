@@ -42,19 +42,7 @@ from wgcc.lazy_numpy import Array, has_numpy
 from wgcc.syntax import ast
 
 
-def check_unused(context: Context, file: LoadedFile) -> None:
-    for definition in file.layers:
-        functions = [m for m in definition.node.members if isinstance(m, ast.Function)]
-        reached = all(id(function) in context.called for function in functions)
-        if id(definition.node) not in context.instantiated or not reached:
-            _check_layer(context, definition)
-    for function in file.functions:
-        if id(function.node) not in context.called:
-            with context.separate(Parts(), TracedGraph(dry=True), file.scope):
-                _check_function(context, function)
-
-
-def _check_layer(context: Context, definition: LayerDefinition) -> None:
+def check_layer(context: Context, definition: LayerDefinition) -> None:
     node = definition.node
     options = _options(node.values)
     if options is None:
@@ -69,7 +57,7 @@ def _check_layer(context: Context, definition: LayerDefinition) -> None:
         for value in list(created.scope.names.values()):
             own = isinstance(value, FunctionValue) and value.owner is created
             if isinstance(value, FunctionValue) and own and id(value.node) not in context.called:
-                _check_function(context, value)
+                check_function(context, value)
 
 
 def _options(parameters: tuple[ast.ValueParam, ...]) -> dict[str, Given] | None:
@@ -97,7 +85,7 @@ def _placeholder_option(parameter: ast.ValueParam) -> AnyValue | None:
     return BoolValue(True) if word == "bool" else None
 
 
-def _check_function(context: Context, function: FunctionValue) -> None:
+def check_function(context: Context, function: FunctionValue) -> None:
     scope = Scope(function.scope)
     if scope.find(ANY_FLOAT) is None:
         scope.bind(ANY_FLOAT, DtypeValue("f32"))

@@ -69,7 +69,7 @@ def _trace(
                 outputs = _outputs(context, entry, _run(context, entry))
             _count_draws(context)
             graph = trace.finish(entry.name.text, outputs)
-            return check_ranges(graph, trace.lookups, context.report)
+            return check_ranges(graph, trace.lookups, context.report) if trace.lookups else graph
         except Stop:
             return None
         finally:

@@ -40,7 +40,7 @@ from wgcc.errors import Span
 from wgcc.ir.dtypes import FLOATS
 from wgcc.ir.graph import Graph, TensorType
 from wgcc.ir.places import AVERAGE, DRAWS_STATE, SEED_STATE
-from wgcc.ir.program import LONGEST_DOC, Init, Program, Tensor
+from wgcc.ir.program import LONGEST_DOC, Init, ModelTensor, Program
 from wgcc.syntax import ast
 from wgcc.tokens.token_file import TokenFile
 
@@ -203,7 +203,7 @@ def _program(
         known[ref.path] = _tensor(ref)
     for key, first in ((SEED_STATE, float(seed)), (DRAWS_STATE, 0.0)):
         init = Init("value", values=(first,))
-        known[key] = Tensor(key, TensorType((), "u32"), init, span=name.span)
+        known[key] = ModelTensor(key, TensorType((), "u32"), init, span=name.span)
     reached = {value.name for graph in graphs.values() for value in graph.state}
     return Program(
         definition.name,
@@ -216,10 +216,10 @@ def _program(
     )
 
 
-def _tensor(ref: ParamRef | StateRef) -> Tensor:
+def _tensor(ref: ParamRef | StateRef) -> ModelTensor:
     trainable = isinstance(ref, ParamRef) and not ref.frozen
     type_ = TensorType(sizes_of(ref.dims), ref.dtype)
-    return Tensor(ref.path, type_, ref.init, trainable, ref.user_span)
+    return ModelTensor(ref.path, type_, ref.init, trainable, ref.user_span)
 
 
 def averaged_entries(

@@ -56,14 +56,14 @@ class Dim:
         return Dim(size, {(): Fraction(size)} if size else {})
 
     @staticmethod
-    def declared(name: str, size: int, place: str = "") -> Dim:
+    def of_name(name: str, size: int, place: str = "") -> Dim:
         """`place` distinguishes dims of the same name with different declarations."""
         return Dim(size, {(((name, f"{place}:{size}"), 1),): Fraction(1)}, name)
 
     @staticmethod
     def placeholder(name: str) -> Dim:
         """A placeholder size: one that no program uses, so that two never agree by coincidence."""
-        return replace(Dim.declared(name, _fresh_size()), generic=True)
+        return replace(Dim.of_name(name, _fresh_size()), generic=True)
 
     @property
     def is_literal(self) -> bool:

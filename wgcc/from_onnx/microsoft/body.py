@@ -13,7 +13,7 @@ from wgcc.lazy_numpy import np
 OPSET = 20
 
 
-class Body:
+class OperatorBody:
     """The function of one node. Names of its values are `i0`, `i1` … and `t0`, `t1` …."""
 
     def __init__(self, node: Any, inputs: Sequence[Operand | None]) -> None:
@@ -81,4 +81,4 @@ class Body:
 
 
 # Adds nodes, and returns the names of the outputs; "" for one that there is not.
-Definition: TypeAlias = Callable[[Body], Sequence[str]]
+Definition: TypeAlias = Callable[[OperatorBody], Sequence[str]]

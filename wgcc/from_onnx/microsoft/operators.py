@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wgcc.from_onnx.microsoft.body import Body, Definition
+from wgcc.from_onnx.microsoft.body import Definition, OperatorBody
 from wgcc.from_onnx.problems import CannotImport
-from wgcc.from_onnx.values import Constant, Operand
+from wgcc.from_onnx.values import Operand, Stored
 from wgcc.lazy_numpy import Array, np
 
 DOMAIN = "com.microsoft"
@@ -19,30 +19,30 @@ def function_body(node: Any, inputs: Sequence[Operand | None]) -> Any:
     """The function that an operator is; None for one that is not known."""
     if node.domain != DOMAIN or node.op_type not in DEFINITIONS:
         return None
-    body = Body(node, inputs)
+    body = OperatorBody(node, inputs)
     return body.function(DEFINITIONS[node.op_type](body))
 
 
-def gelu(body: Body) -> list[str]:
+def gelu(body: OperatorBody) -> list[str]:
     return [body.add("Gelu", body.input(0))]
 
 
-def bias_gelu(body: Body) -> list[str]:
+def bias_gelu(body: OperatorBody) -> list[str]:
     return [body.add("Gelu", body.add("Add", body.input(0), body.input(1)))]
 
 
-def fast_gelu(body: Body) -> list[str]:
+def fast_gelu(body: OperatorBody) -> list[str]:
     x = body.add("Add", body.input(0), body.input(1)) if body.has(1) else body.input(0)
     return [body.add("Gelu", x, approximate="tanh")]
 
 
-def quick_gelu(body: Body) -> list[str]:
+def quick_gelu(body: OperatorBody) -> list[str]:
     x = body.input(0)
     scaled = body.add("Mul", x, body.number(body.attribute("alpha", 1.702)))
     return [body.add("Mul", x, body.add("Sigmoid", scaled))]
 
 
-def fused_matmul(body: Body) -> list[str]:
+def fused_matmul(body: OperatorBody) -> list[str]:
     if body.attribute("transBatchA", 0) or body.attribute("transBatchB", 0):
         raise CannotImport("it moves the first axis of an operand")
     sides = []
@@ -56,7 +56,7 @@ def fused_matmul(body: Body) -> list[str]:
     return [product if alpha == 1 else body.add("Mul", product, body.number(alpha))]
 
 
-def fused_gemm(body: Body) -> list[str]:
+def fused_gemm(body: OperatorBody) -> list[str]:
     kept = ("alpha", "beta", "transA", "transB")
     given = {name: body.attributes[name] for name in kept if name in body.attributes}
     inputs = [body.optional(place) for place in range(len(body.operands))]
@@ -65,14 +65,14 @@ def fused_gemm(body: Body) -> list[str]:
     return [_activation(body, body.add("Gemm", *inputs, **given), numbers)]
 
 
-def fused_conv(body: Body) -> list[str]:
+def fused_conv(body: OperatorBody) -> list[str]:
     given = {name: body.attributes[name] for name in CONV if name in body.attributes}
     y = body.add("Conv", body.input(0), body.input(1), body.optional(2), **given)
     y = body.add("Add", y, body.input(3)) if body.has(3) else y
     return [_activation(body, y, list(body.attribute("activation_params", [])))]
 
 
-def _activation(body: Body, x: str, numbers: list[float]) -> str:
+def _activation(body: OperatorBody, x: str, numbers: list[float]) -> str:
     kind = body.attribute("activation", "")
     if not kind:
         return x
@@ -91,7 +91,7 @@ def _activation(body: Body, x: str, numbers: list[float]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionSizes:
+class HeadSizes:
     rows: int
     queries: int
     keys: int
@@ -99,7 +99,7 @@ class AttentionSizes:
     width: int
 
 
-def attention(body: Body) -> list[str]:
+def attention(body: OperatorBody) -> list[str]:
     """One product makes queries, keys and values. Caches are another form."""
     body.refuse(4, 6)
     if body.attribute("do_rotary", 0):
@@ -111,11 +111,11 @@ def attention(body: Body) -> list[str]:
     joined = body.add("MatMul", body.input(0), body.input(1))
     joined = body.add("Add", joined, body.input(2)) if body.has(2) else joined
     parts = body.add("Split", joined, body.whole(*widths), outputs=3, axis=-1)
-    sizes = AttentionSizes(rows, length, length, int(body.attribute("num_heads")), widths[0])
+    sizes = HeadSizes(rows, length, length, int(body.attribute("num_heads")), widths[0])
     return [_attend(body, parts, sizes, widths[2], mask=3, bias=5)]
 
 
-def multi_head_attention(body: Body) -> list[str]:
+def multi_head_attention(body: OperatorBody) -> list[str]:
     body.refuse(6, 7)
     if any(len(body.shape(place)) != 3 for place in range(3)):
         raise CannotImport("its queries, keys and values are not of three axes each")
@@ -125,12 +125,12 @@ def multi_head_attention(body: Body) -> list[str]:
     if body.has(3):
         biases = body.add("Split", body.input(3), body.whole(width, width, out), outputs=3)
         parts = [body.add("Add", x, b) for x, b in zip(parts, biases, strict=True)]
-    sizes = AttentionSizes(rows, queries, keys, int(body.attribute("num_heads")), width)
+    sizes = HeadSizes(rows, queries, keys, int(body.attribute("num_heads")), width)
     return [_attend(body, parts, sizes, out, mask=4, bias=5)]
 
 
 def _attend(
-    body: Body, parts: list[str], sizes: AttentionSizes, out: int, mask: int, bias: int
+    body: OperatorBody, parts: list[str], sizes: HeadSizes, out: int, mask: int, bias: int
 ) -> str:
     rows, heads = sizes.rows, sizes.heads
     q = _heads(body, parts[0], rows, sizes.queries, heads, sizes.width)
@@ -150,13 +150,13 @@ def _attend(
     return y
 
 
-def _heads(body: Body, x: str, rows: int, length: int, heads: int, width: int) -> str:
+def _heads(body: OperatorBody, x: str, rows: int, length: int, heads: int, width: int) -> str:
     apart = body.add("Reshape", x, body.whole(rows, length, heads, width // heads))
     y: str = body.add("Transpose", apart, perm=[0, 2, 1, 3])
     return y
 
 
-def _mask(body: Body, place: int, sizes: AttentionSizes) -> str:
+def _mask(body: OperatorBody, place: int, sizes: HeadSizes) -> str:
     """The numbers added to scores, from a mask with 1 for seen keys or from lengths of rows."""
     shape = body.shape(place)
     shown = {
@@ -178,32 +178,32 @@ def _mask(body: Body, place: int, sizes: AttentionSizes) -> str:
     return y
 
 
-def skip_layer_norm(body: Body) -> list[str]:
+def skip_layer_norm(body: OperatorBody) -> list[str]:
     """The norm of input + skip (+ bias); the fourth output is that sum."""
     total = _sum(body, 0, 1, 4)
     return [_layer_norm(body, total, body.input(2), body.optional(3)), "", "", total]
 
 
-def skip_rms_norm(body: Body) -> list[str]:
+def skip_rms_norm(body: OperatorBody) -> list[str]:
     total = _sum(body, 0, 1, 3)
     return [_rms_norm(body, total, body.input(2)), "", "", total]
 
 
-def _sum(body: Body, *places: int) -> str:
+def _sum(body: OperatorBody, *places: int) -> str:
     total = body.input(places[0])
     for place in places[1:]:
         total = body.add("Add", total, body.input(place)) if body.has(place) else total
     return total
 
 
-def _layer_norm(body: Body, x: str, gain: str, shift: str) -> str:
+def _layer_norm(body: OperatorBody, x: str, gain: str, shift: str) -> str:
     y: str = body.add(
         "LayerNormalization", x, gain, shift, epsilon=float(body.attribute("epsilon", 1e-12))
     )
     return y
 
 
-def _rms_norm(body: Body, x: str, gain: str) -> str:
+def _rms_norm(body: OperatorBody, x: str, gain: str) -> str:
     square = body.add("Pow", x, body.number(2.0))
     mean = body.add("ReduceMean", square, body.whole(-1))
     shifted = body.add("Add", mean, body.number(float(body.attribute("epsilon", 1e-12))))
@@ -212,7 +212,7 @@ def _rms_norm(body: Body, x: str, gain: str) -> str:
     return y
 
 
-def embed_layer_norm(body: Body) -> list[str]:
+def embed_layer_norm(body: OperatorBody) -> list[str]:
     """Words, positions and segments; the second output counts the mask's ones in each row."""
     rows, length = body.shape(0)
     words = body.add("Gather", body.input(2), body.input(0))
@@ -233,25 +233,25 @@ LSTM = ("activation_alpha", "activation_beta", "activations", "clip", "direction
         "input_forget")  # fmt: skip
 
 
-def _floats(body: Body, place: int) -> str:
+def _floats(body: OperatorBody, place: int) -> str:
     """An operand with its scale and zero point behind it."""
     y: str = body.add("DequantizeLinear", *(body.optional(place + n) for n in range(3)))
     return y
 
 
-def _bytes(body: Body, x: str, place: int) -> list[str]:
+def _bytes(body: OperatorBody, x: str, place: int) -> list[str]:
     return [body.add("QuantizeLinear", x, body.input(place), body.optional(place + 1))]
 
 
 def of_two(kind: str) -> Definition:
-    def definition(body: Body) -> list[str]:
+    def definition(body: OperatorBody) -> list[str]:
         return _bytes(body, body.add(kind, _floats(body, 0), _floats(body, 3)), 6)
 
     return definition
 
 
 def of_one(kind: str, *names: str) -> Definition:
-    def definition(body: Body) -> list[str]:
+    def definition(body: OperatorBody) -> list[str]:
         if body.attribute("channels_last", 0):
             raise CannotImport("its channels are last")
         given = {name: body.attributes[name] for name in names if name in body.attributes}
@@ -260,12 +260,12 @@ def of_one(kind: str, *names: str) -> Definition:
     return definition
 
 
-def concat(body: Body) -> list[str]:
+def concat(body: OperatorBody) -> list[str]:
     parts = [_floats(body, place) for place in range(2, len(body.operands), 3)]
     return _bytes(body, body.add("Concat", *parts, axis=int(body.attribute("axis"))), 0)
 
 
-def gemm(body: Body) -> list[str]:
+def gemm(body: OperatorBody) -> list[str]:
     """The bias is whole numbers of both scales."""
     c = ""
     if body.has(6):
@@ -277,25 +277,25 @@ def gemm(body: Body) -> list[str]:
     return _bytes(body, y, 7) if body.has(7) else [y]
 
 
-def dynamic_matmul(body: Body) -> list[str]:
+def dynamic_matmul(body: OperatorBody) -> list[str]:
     """Bytes of A are chosen by its numbers, as `DynamicQuantizeLinear` does."""
     a, scale, zero = body.add("DynamicQuantizeLinear", body.input(0), outputs=3)
     whole = body.add("MatMulInteger", a, body.input(1), zero, body.optional(3))
     return [_scale(body, whole, scale, body.input(2), 4)]
 
 
-def matmul_to_float(body: Body) -> list[str]:
+def matmul_to_float(body: OperatorBody) -> list[str]:
     operands = (body.input(0), body.input(1), body.optional(4), body.optional(5))
     whole = body.add("MatMulInteger", *operands)
     return [_scale(body, whole, body.input(2), body.input(3), 6)]
 
 
-def _scale(body: Body, whole: str, a: str, b: str, bias: int) -> str:
+def _scale(body: OperatorBody, whole: str, a: str, b: str, bias: int) -> str:
     y: str = body.add("Mul", body.add("Cast", whole, to=1), body.add("Mul", a, b))
     return body.add("Add", y, body.input(bias)) if body.has(bias) else y
 
 
-def dynamic_lstm(body: Body) -> list[str]:
+def dynamic_lstm(body: OperatorBody) -> list[str]:
     """Weights are [directions, inputs, gates], the others' transposed."""
     weights = [
         body.constant(_stored_floats(body, place, scale)) for place, scale in ((1, 8), (2, 10))
@@ -306,10 +306,10 @@ def dynamic_lstm(body: Body) -> list[str]:
     return outputs
 
 
-def _stored_floats(body: Body, place: int, scale: int) -> Array:
+def _stored_floats(body: OperatorBody, place: int, scale: int) -> Array:
     """Stored weights as floats; each direction, or each of its gates, has a scale."""
     held = [body.operands[n] if body.has(n) else None for n in (place, scale, scale + 1)]
-    arrays = [item.array for item in held if isinstance(item, Constant)]
+    arrays = [item.array for item in held if isinstance(item, Stored)]
     if len(arrays) < 3:
         raise CannotImport("its weights are computed at run time")
     whole, factor, zero = (array.astype(np.float32) for array in arrays)

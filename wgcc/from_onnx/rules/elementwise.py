@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from wgcc.from_onnx import patterns
-from wgcc.from_onnx.context import Given, Op
+from wgcc.from_onnx.context import Given, OnnxOp
 from wgcc.from_onnx.literals import LARGEST
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.rule import Rule, align, dtype, zeros
-from wgcc.from_onnx.values import Constant, Operand, Value
+from wgcc.from_onnx.values import Computed, Operand, Stored
 from wgcc.ir.dtypes import NARROW_INTEGERS, SIGNED
 from wgcc.lazy_numpy import np
-from wgcc.syntax.templates import filled
+from wgcc.syntax.templates import fill_form
 
 # Factors that are as large as floats can be.
 MASK_LIMIT = 1e38
@@ -32,17 +32,17 @@ FLOAT_FUNCTIONS = {
 }  # fmt: skip
 
 
-def unary(text: str, **defaults: float) -> Callable[[Op], Value]:
+def unary(text: str, **defaults: float) -> Callable[[OnnxOp], Computed]:
     """A function of one tensor and of attributes, which are numbers and fill `{1}`, `{2}` …."""
 
-    def rule(op: Op) -> Value:
+    def rule(op: OnnxOp) -> Computed:
         numbers = [float(op.attribute(name, value)) for name, value in defaults.items()]
         return of_one(op, text, *numbers)
 
     return rule
 
 
-def of_one(op: Op, text: str, *parts: Given) -> Value:
+def of_one(op: OnnxOp, text: str, *parts: Given) -> Computed:
     x = op.operand(0)
     return op.result(text, x, *parts, order=x.order)
 
@@ -51,7 +51,7 @@ def binary(text: str) -> Rule:
     return lambda op: broadcast(op, text, [op.operand(0), op.operand(1)])
 
 
-def broadcast(op: Op, text: str, operands: list[Operand], *others: Given) -> Value:
+def broadcast(op: OnnxOp, text: str, operands: list[Operand], *others: Given) -> Computed:
     """`others` fill the holes behind those of the operands."""
     aligned_operands, order = align(op, operands)
     rank = len(op.type.shape)
@@ -62,16 +62,16 @@ def broadcast(op: Op, text: str, operands: list[Operand], *others: Given) -> Val
 def literal(item: Operand, all_items: list[Operand], rank: int) -> Operand:
     """A constant of one element is a number, if another operand has the result's axes."""
     others = (other for other in all_items if other is not item)
-    if not isinstance(item, Constant) or item.array.size != 1 or item.source:
+    if not isinstance(item, Stored) or item.array.size != 1 or item.source:
         return item
     has_axes = any(len(other.shape) == rank for other in others)
-    return Constant(item.array.reshape(())) if has_axes else item
+    return Stored(item.array.reshape(())) if has_axes else item
 
 
 def fold_operands(text: str) -> Rule:
     """The rule of an operator that combines any number of operands, two at a time."""
 
-    def rule(op: Op) -> Operand:
+    def rule(op: OnnxOp) -> Operand:
         operands = [op.operand(place) for place in range(len(op.inputs))]
         aligned_operands, order = align(op, operands)
         return op.result("{0}", _of_all(op, text, aligned_operands), order=order)
@@ -79,14 +79,14 @@ def fold_operands(text: str) -> Rule:
     return rule
 
 
-def _of_all(op: Op, text: str, operands: Sequence[Operand]) -> Given:
+def _of_all(op: OnnxOp, text: str, operands: Sequence[Operand]) -> Given:
     whole: Given = op.tree(operands[0])
     for item in operands[1:]:
-        whole = filled(text, whole, op.tree(item))
+        whole = fill_form(text, whole, op.tree(item))
     return whole
 
 
-def add(op: Op) -> Operand:
+def add(op: OnnxOp) -> Operand:
     a, b = op.operand(0), op.operand(1)
     if op.type.dtype == "f32":
         replacement = patterns.with_bias(op, a, b) or patterns.layer_norm(op, a, b)
@@ -95,7 +95,7 @@ def add(op: Op) -> Operand:
     return broadcast(op, "{0} + {1}", [a, b])
 
 
-def multiply(op: Op) -> Operand:
+def multiply(op: OnnxOp) -> Operand:
     a, b = op.operand(0), op.operand(1)
     if op.type.dtype == "f32":
         replacement = patterns.activation(op, a, b) or patterns.rms_norm(op, a, b)
@@ -105,24 +105,24 @@ def multiply(op: Op) -> Operand:
     return broadcast(op, "{0} * {1}", [a, b])
 
 
-def _mask_factor(op: Op, item: Operand) -> Operand:
+def _mask_factor(op: OnnxOp, item: Operand) -> Operand:
     """Masks are often 1 - m times the least float: any m but 0 and 1 would make it infinite."""
-    if not isinstance(item, Constant) or item.array.size != 1:
+    if not isinstance(item, Stored) or item.array.size != 1:
         return item
     if abs(float(item.array.reshape(-1)[0])) < MASK_LIMIT:
         return item
     op.note("a mask of -3.4e38 is written as -1e29, which does as well and cannot overflow")
-    return Constant(np.sign(item.array) * np.float32(1e29))
+    return Stored(np.sign(item.array) * np.float32(1e29))
 
 
-def mean(op: Op) -> Operand:
+def mean(op: OnnxOp) -> Operand:
     operands = [op.operand(place) for place in range(len(op.inputs))]
     aligned_operands, order = align(op, operands)
     total = _of_all(op, "{0} + {1}", aligned_operands)
     return op.result("{0} / {1}", total, float(len(aligned_operands)), order=order)
 
 
-def divide(op: Op) -> Operand:
+def divide(op: OnnxOp) -> Operand:
     """Whole numbers: ONNX drops the fraction, the language rounds down."""
     a, b = op.operand(0), op.operand(1)
     if op.type.dtype == "f32":
@@ -137,17 +137,17 @@ def divide(op: Op) -> Operand:
 
 
 def _is_known_positive(item: Operand) -> bool:
-    return isinstance(item, Constant) and bool((item.array >= 0).all())
+    return isinstance(item, Stored) and bool((item.array >= 0).all())
 
 
-def modulo(op: Op) -> Operand:
+def modulo(op: OnnxOp) -> Operand:
     """`%` has the sign of the divisor; with fmod that of the dividend."""
     a, b = op.operand(0), op.operand(1)
     if op.type.dtype == "f32":
         if op.attribute("fmod", 0):
             return broadcast(op, "{0} - trunc({0} / {1}) * {1}", [a, b])
         text = "{0} - floor({0} / {1}) * {1}"
-        if not isinstance(b, Constant):
+        if not isinstance(b, Stored):
             # Infinity has no multiples.
             text = f"where(abs({{1}}) > {{2}}, where({{0}} * {{1}} < 0.0, {{1}}, {{0}}), {text})"
         return broadcast(op, text, [a, b], LARGEST)
@@ -156,14 +156,14 @@ def modulo(op: Op) -> Operand:
     return broadcast(op, "{0} % {1}", [a, b])
 
 
-def power(op: Op) -> Operand:
+def power(op: OnnxOp) -> Operand:
     a, b = op.operand(0), op.operand(1)
-    if isinstance(b, Constant) and b.array.size == 1 and op.type.dtype == "f32":
+    if isinstance(b, Stored) and b.array.size == 1 and op.type.dtype == "f32":
         number = float(b.array.reshape(()))
         texts = {2.0: "square({0})", 0.5: "sqrt({0})", 1.0: "{0}"}
         if number in texts and len(b.shape) <= len(a.shape):
             return broadcast(op, texts[number], [a])
-        b = Constant(b.array.astype(np.float32))
+        b = Stored(b.array.astype(np.float32))
     kind = dtype(op.type.dtype)
     if a.dtype != b.dtype:
         wide = "f32({0}) ** f32({1})"
@@ -173,7 +173,7 @@ def power(op: Op) -> Operand:
     return broadcast(op, "{0} ** {1}", [a, b])
 
 
-def clip(op: Op) -> Operand:
+def clip(op: OnnxOp) -> Operand:
     x = op.operand(0)
     low = _limit(op, 1, "min")
     high = _limit(op, 2, "max")
@@ -184,17 +184,17 @@ def clip(op: Op) -> Operand:
     return broadcast(op, "minimum({0}, {1})" if high else "{0}", [x, high] if high else [x])
 
 
-def _limit(op: Op, place: int, name: str) -> Operand | None:
+def _limit(op: OnnxOp, place: int, name: str) -> Operand | None:
     if op.has(place):
         return op.operand(place)
     if name in op.attributes:
-        return Constant(np.float32(op.attributes[name]))
+        return Stored(np.float32(op.attributes[name]))
     return None
 
 
-def cast(op: Op) -> Operand:
+def cast(op: OnnxOp) -> Operand:
     x, kind = op.operand(0), op.type.dtype
-    if isinstance(x, Constant):
+    if isinstance(x, Stored):
         return x
     if x.dtype == kind:
         return x if x.element == op.type.element else op.result("{0}", x, order=x.order)
@@ -203,25 +203,25 @@ def cast(op: Op) -> Operand:
     return op.result("{1}({0})", x, dtype(kind), order=x.order)
 
 
-def where(op: Op) -> Operand:
+def where(op: OnnxOp) -> Operand:
     return broadcast(op, "where({0}, {1}, {2})", [op.operand(0), op.operand(1), op.operand(2)])
 
 
-def gelu(op: Op) -> Operand:
+def gelu(op: OnnxOp) -> Operand:
     is_rough = op.attribute("approximate") == "tanh"
     return of_one(op, "gelu({0}, approximate = {1})", is_rough or None)
 
 
-def prelu(op: Op) -> Operand:
+def prelu(op: OnnxOp) -> Operand:
     return broadcast(op, "where({0} < 0.0, {1} * {0}, {0})", [op.operand(0), op.operand(1)])
 
 
-def swish(op: Op) -> Operand:
+def swish(op: OnnxOp) -> Operand:
     alpha = float(op.attribute("alpha", 1.0))
     return of_one(op, "silu({0})" if alpha == 1 else "{0} * sigmoid({1} * {0})", alpha)
 
 
-def is_infinite(op: Op) -> Operand:
+def is_infinite(op: OnnxOp) -> Operand:
     positive, negative = op.attribute("detect_positive", 1), op.attribute("detect_negative", 1)
     if not positive and not negative:
         raise CannotImport("it looks for no infinity at all")
@@ -229,42 +229,42 @@ def is_infinite(op: Op) -> Operand:
     return of_one(op, f"isinf({{0}}){side}")
 
 
-def whole_number_shift(op: Op) -> Operand:
+def whole_number_shift(op: OnnxOp) -> Operand:
     direction = op.attribute("direction")
-    if not isinstance(op.inputs[1], Constant):
+    if not isinstance(op.inputs[1], Stored):
         raise CannotImport("its number of bits is computed at run time")
-    factors = Constant(2 ** op.inputs[1].array.astype(np.int64))
+    factors = Stored(2 ** op.inputs[1].array.astype(np.int64))
     text = "{0} * {1}" if direction == "LEFT" else "{0} / {1}"
     return broadcast(op, text, [op.operand(0), factors])
 
 
-def identity(op: Op) -> Operand:
+def identity(op: OnnxOp) -> Operand:
     return op.operand(0)
 
 
-def dropout(op: Op) -> list[Operand | None]:
+def dropout(op: OnnxOp) -> list[Operand | None]:
     """Models that are imported predict: nothing is dropped."""
     if op.has(2) and bool(op.constant(2, "training mode").reshape(())) and _ratio(op):
         raise CannotImport("it drops elements, as while training; export the model in eval mode")
     x = op.operand(0)
-    mask = Constant(np.ones(x.shape, np.bool_ if op.opset >= 10 else np.float32))
+    mask = Stored(np.ones(x.shape, np.bool_ if op.opset >= 10 else np.float32))
     return [x, mask] if len(op.names) > 1 else [x]
 
 
-def _ratio(op: Op) -> float:
+def _ratio(op: OnnxOp) -> float:
     return float(op.constant(1, "ratio").reshape(())) if op.has(1) else 0.5
 
 
-def normal(op: Op) -> Operand:
+def normal(op: OnnxOp) -> Operand:
     return _draw(op, "randn", float(op.attribute("scale", 1.0)), float(op.attribute("mean", 0.0)))
 
 
-def uniform(op: Op) -> Operand:
+def uniform(op: OnnxOp) -> Operand:
     low, high = float(op.attribute("low", 0.0)), float(op.attribute("high", 1.0))
     return _draw(op, "rand", high - low, low)
 
 
-def _draw(op: Op, function: str, factor: float, offset: float) -> Operand:
+def _draw(op: OnnxOp, function: str, factor: float, offset: float) -> Operand:
     drawn = zeros("f32", op.type.shape, function)
     text = "{0}" if factor == 1 else "{1} * {0}"
     op.remark("random numbers are drawn anew in every call, by wgcc's own generator")

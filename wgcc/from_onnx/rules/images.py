@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from wgcc.from_onnx.context import Given, Op
+from wgcc.from_onnx.context import Given, OnnxOp
 from wgcc.from_onnx.literals import LARGEST, real
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.rule import Rule, axes_of, dtype, per_axis
 from wgcc.from_onnx.rules.shapes import ZERO, pad_axes
-from wgcc.from_onnx.values import Constant, Member, Operand, Shape, channels_last_order
+from wgcc.from_onnx.values import ModelMember, Operand, Shape, Stored, channels_last_order
 from wgcc.ir.places import ceil_div
 from wgcc.lazy_numpy import np
 from wgcc.syntax import ast
-from wgcc.syntax.templates import filled
+from wgcc.syntax.templates import fill_form
 
 # The least 32-bit float: padding that is never the largest of a window.
 LOWEST = real(-LARGEST)
@@ -22,7 +22,7 @@ LOWEST = real(-LARGEST)
 PLAIN = {"stride": 1, "pad": 0, "dilation": 1, "groups": 1}
 
 
-def windows(op: Op, sizes: Sequence[int], spatial: Sequence[int]) -> dict[str, list[int]]:
+def windows(op: OnnxOp, sizes: Sequence[int], spatial: Sequence[int]) -> dict[str, list[int]]:
     """Strides, dilations and the padding before and after each axis."""
     count = len(spatial)
     strides = list(op.attribute("strides", [1] * count))
@@ -58,7 +58,7 @@ def _same_pads(
     return before + after
 
 
-def evenly_padded(op: Op, x: Operand, window: dict[str, list[int]]) -> tuple[Operand, Given]:
+def evenly_padded(op: OnnxOp, x: Operand, window: dict[str, list[int]]) -> tuple[Operand, Given]:
     """Padding that is the same on both sides is an option; other padding comes before."""
     if window["before"] == window["after"]:
         return x, per_axis(window["before"])
@@ -69,7 +69,7 @@ def evenly_padded(op: Op, x: Operand, window: dict[str, list[int]]) -> tuple[Ope
     return pad_axes(op, x, pairs), 0
 
 
-def conv(op: Op) -> Operand:
+def conv(op: OnnxOp) -> Operand:
     x, w = op.channels_last(0), op.operand(1)
     rank = len(x.shape)
     if not 3 <= rank <= 5:
@@ -95,24 +95,24 @@ def _options(**given: Given) -> dict[str, Given]:
 
 
 def _conv_layer(
-    op: Op, kernel: Operand, kind: str, inputs: int, outputs: int, options: dict[str, Given]
-) -> Member | None:
+    op: OnnxOp, kernel: Operand, kind: str, inputs: int, outputs: int, options: dict[str, Given]
+) -> ModelMember | None:
     """A standard layer, if its numbers are stored and its own; it has one size of windows."""
     bias = op.inputs[2] if op.has(2) else None
     own = [item for item in (kernel, bias) if item is not None]
-    if not all(isinstance(item, Constant) and item.source not in op.writer.shared for item in own):
+    if not all(isinstance(item, Stored) and item.source not in op.writer.shared for item in own):
         return None
-    assert isinstance(kernel, Constant)
+    assert isinstance(kernel, Stored)
     sizes = kernel.shape[: len(kernel.shape) - 2]
     if len(set(sizes)) > 1 or any(isinstance(option, tuple) for option in options.values()):
         return None
-    arrays = {"w": kernel.array} | ({"b": bias.array} if isinstance(bias, Constant) else {})
+    arrays = {"w": kernel.array} | ({"b": bias.array} if isinstance(bias, Stored) else {})
     given = {"k": sizes[0] if sizes[0] != 3 else None, **options,
              "bias": None if bias is not None else False}  # fmt: skip
     return op.layer(kind, (inputs, outputs), op.layer_name("conv"), arrays, **given)
 
 
-def conv_transpose(op: Op) -> Operand:
+def conv_transpose(op: OnnxOp) -> Operand:
     x, w = op.channels_last(0), op.operand(1)
     rank = len(x.shape)
     if rank > 4:
@@ -139,7 +139,7 @@ def conv_transpose(op: Op) -> Operand:
     return op.result("{0} + {1}", cut, op.plain(2), order=order)
 
 
-def _transposed_padding(op: Op, full: list[int], sizes: Shape) -> tuple[list[int], Shape]:
+def _transposed_padding(op: OnnxOp, full: list[int], sizes: Shape) -> tuple[list[int], Shape]:
     """How many elements the result begins after."""
     count = len(full)
     kind = op.attribute("auto_pad", "NOTSET")
@@ -153,7 +153,7 @@ def _transposed_padding(op: Op, full: list[int], sizes: Shape) -> tuple[list[int
     return pads[:count], sizes
 
 
-def max_pool(op: Op) -> Operand | list[Operand | None]:
+def max_pool(op: OnnxOp) -> Operand | list[Operand | None]:
     x = op.channels_last(0)
     rank = len(x.shape)
     _check_rank(rank)
@@ -177,7 +177,7 @@ def max_pool(op: Op) -> Operand | list[Operand | None]:
     return _with_indices(op, pooled, x, order)
 
 
-def _with_indices(op: Op, pooled: Given, x: Operand, order: Shape) -> list[Operand | None]:
+def _with_indices(op: OnnxOp, pooled: Given, x: Operand, order: Shape) -> list[Operand | None]:
     """The language counts places in each image, ONNX in the whole tensor."""
     values = (op.output(0, order), op.output(1, order))
     op.emit_many("{0}", pooled, values=values)
@@ -200,7 +200,7 @@ def _check_rank(rank: int) -> None:
 
 
 def pool_windows(
-    op: Op, kernel: list[int], spatial: Shape, may_ceil: bool = True
+    op: OnnxOp, kernel: list[int], spatial: Shape, may_ceil: bool = True
 ) -> dict[str, list[int]]:
     """`ceil`: `ceil_mode` of the language is meant; `beyond`: how far windows reach behind an axis.
 
@@ -240,7 +240,7 @@ def _is_even(window: dict[str, list[int]], kernel: list[int]) -> bool:
 
 
 def _pool_options(
-    op: Op, x: Operand, window: dict[str, list[int]], kernel: list[int], value: ast.Expr = ZERO
+    op: OnnxOp, x: Operand, window: dict[str, list[int]], kernel: list[int], value: ast.Expr = ZERO
 ) -> tuple[Operand, dict[str, Given]]:
     """Uneven padding, and padding of more than half a window, is done before."""
     if not _is_even(window, kernel):
@@ -254,7 +254,7 @@ def _pool_options(
     return x, {"stride": per_axis(window["strides"]), **extra, **ceil}
 
 
-def average_pool(op: Op) -> Operand:
+def average_pool(op: OnnxOp) -> Operand:
     x = op.channels_last(0)
     rank = len(x.shape)
     _check_rank(rank)
@@ -271,12 +271,12 @@ def average_pool(op: Op) -> Operand:
     return op.result("{0}", _average(op, x, kernel, options), order=order)
 
 
-def _average(op: Op, x: Given, kernel: list[int], options: dict[str, Given]) -> Given:
+def _average(op: OnnxOp, x: Given, kernel: list[int], options: dict[str, Given]) -> Given:
     return op.call(f"avg_pool{len(kernel)}d", x, per_axis(kernel), **options)
 
 
 def _uneven_average(
-    op: Op, x: Operand, window: dict[str, list[int]], kernel: list[int], counted: bool
+    op: OnnxOp, x: Operand, window: dict[str, list[int]], kernel: list[int], counted: bool
 ) -> Operand:
     """The mean over the elements that are there: a sum divided by their number.
 
@@ -301,7 +301,7 @@ def _uneven_average(
     return op.result("{0} / {1}", mean, op.parameter_of(share), order=order)
 
 
-def lp_pool(op: Op) -> Operand:
+def lp_pool(op: OnnxOp) -> Operand:
     x = op.channels_last(0)
     rank = len(x.shape)
     _check_rank(rank)
@@ -309,13 +309,13 @@ def lp_pool(op: Op) -> Operand:
     # A mean over a window that `ceil_mode` cuts off is one over fewer elements.
     window = pool_windows(op, kernel, x.shape[2:], may_ceil=False)
     x, options = _pool_options(op, x, window, kernel)
-    mean = _average(op, filled("abs({0}) ** {1}", op.tree(x), float(p)), kernel, options)
+    mean = _average(op, fill_form("abs({0}) ** {1}", op.tree(x), float(p)), kernel, options)
     size, root = float(np.prod(kernel)), 1 / p
     return op.result("({0} * {1}) ** {2}", mean, size, root, order=channels_last_order(rank))
 
 
 def global_pool(function: str) -> Rule:
-    def rule(op: Op) -> Operand:
+    def rule(op: OnnxOp) -> Operand:
         x = op.channels_last(0)
         rank = len(x.shape)
         text = f"{function}({{0}}, axis = {{1}}, keep = true)"

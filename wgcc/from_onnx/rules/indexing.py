@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from wgcc.from_onnx.context import Op
+from wgcc.from_onnx.context import OnnxOp
 from wgcc.from_onnx.infer import element_of
 from wgcc.from_onnx.patterns import match_list, matches, number
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.rule import Rule, at_axis, axis_of, dtype, part_of, zeros
-from wgcc.from_onnx.values import Constant, Member, Operand, Part, Value
+from wgcc.from_onnx.values import Computed, ModelMember, Operand, Part, Stored
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast
-from wgcc.syntax.templates import NOWHERE, filled
+from wgcc.syntax.templates import NOWHERE, fill_form
 
 
-def from_the_front(op: Op, ids: Operand, size: int, below: int = 0) -> Operand:
+def from_the_front(op: OnnxOp, ids: Operand, size: int, below: int = 0) -> Operand:
     """Ids that count from the end, those `below` a number, count from the front."""
-    if isinstance(ids, Constant):
+    if isinstance(ids, Stored):
         array = ids.array.astype(np.int64)
-        return Constant(np.where(array < below, array + size, array))
+        return Stored(np.where(array < below, array + size, array))
     if ids.dtype not in ("i32", "u32"):
         ids = op.emit("i32({0})", ids)
     if ids.dtype == "u32":
@@ -28,7 +28,7 @@ def from_the_front(op: Op, ids: Operand, size: int, below: int = 0) -> Operand:
     return op.emit(text, ids, below, size, name=ids.name)
 
 
-def window(op: Op) -> Operand:
+def window(op: OnnxOp) -> Operand:
     """`x[i : i + n]` with an i that is found at run time, and an n that is known."""
     x, start = op.plain(0), _before_views(op, op.operand(1))
     axes = op.numbers(3, "axes") if op.has(3) else [0]
@@ -48,20 +48,20 @@ def window(op: Op) -> Operand:
     return op.index(op.tensor(x), items, element=element_of(x))
 
 
-def _before_views(op: Op, item: object) -> Operand:
+def _before_views(op: OnnxOp, item: object) -> Operand:
     """The number that was given another shape."""
-    assert isinstance(item, Value)
+    assert isinstance(item, Computed)
     made = op.writer.made_by.get(item)
     before = made.alias_of or made.reshapes if made is not None else None
     return _before_views(op, before) if before is not None else item
 
 
-def _known_distance(op: Op, start: Operand, end: Operand) -> int | None:
+def _known_distance(op: OnnxOp, start: Operand, end: Operand) -> int | None:
     """How much is added to one number to get the other."""
-    last = _before_views(op, end) if isinstance(end, Value) else None
+    last = _before_views(op, end) if isinstance(end, Computed) else None
     for a, b in matches(op, last, "{0} + {1}"):
         added = number(_only(b))
-        if added is not None and isinstance(a, Value) and _before_views(op, a) is start:
+        if added is not None and isinstance(a, Computed) and _before_views(op, a) is start:
             return int(added) if added >= 0 else None
     return None
 
@@ -72,7 +72,7 @@ def _only(part: object) -> object:
     return items[0] if items is not None and len(items) == 1 else part
 
 
-def gather(op: Op) -> Operand:
+def gather(op: OnnxOp) -> Operand:
     x, ids = op.plain(0), op.operand(1)
     rank = len(x.shape)
     axis = axis_of(op.attribute("axis", 0), rank)
@@ -81,31 +81,31 @@ def gather(op: Op) -> Operand:
     if not (is_input and _is_table(op, x)):
         # Ids of a vocabulary, which a caller gives, do not count from the end.
         ids = from_the_front(op, ids, x.shape[axis])
-    if isinstance(ids, Constant):
+    if isinstance(ids, Stored):
         known_rows = _known_rows(op, x, ids, axis)
         if known_rows is not None:
             return known_rows
-        ids_part: Value | Member = op.parameter_of(ids.array)
+        ids_part: Computed | ModelMember = op.parameter_of(ids.array)
     else:
         ids_part = ids
     if axis == 0 and _is_table(op, x):
-        assert isinstance(x, Constant)
+        assert isinstance(x, Stored)
         rows, width = x.shape
         layer = op.layer("Embedding", (rows, width), op.layer_name("embedding"), {"w": x.array})
         return op.result("{1}({0})", ids_part, layer)
     return op.index_result(op.tensor(x), at_axis(axis, ids_part))
 
 
-def _is_table(op: Op, x: Operand) -> bool:
+def _is_table(op: OnnxOp, x: Operand) -> bool:
     return (
-        isinstance(x, Constant)
+        isinstance(x, Stored)
         and len(x.shape) == 2
         and x.dtype == "f32"
         and x.source not in op.writer.shared
     )
 
 
-def _known_rows(op: Op, x: Operand, ids: Constant, axis: int) -> Operand | None:
+def _known_rows(op: OnnxOp, x: Operand, ids: Stored, axis: int) -> Operand | None:
     """One row, or rows one after the other, need no lookup."""
     if ids.array.ndim == 0:
         return op.index_result(op.tensor(x), at_axis(axis, int(ids.array)))
@@ -119,7 +119,7 @@ def _known_rows(op: Op, x: Operand, ids: Constant, axis: int) -> Operand | None:
     return None
 
 
-def gather_elements(op: Op) -> Operand:
+def gather_elements(op: OnnxOp) -> Operand:
     x, ids = op.plain(0), op.plain(1)
     axis = axis_of(op.attribute("axis", 0), len(x.shape))
     ids = from_the_front(op, ids, x.shape[axis])
@@ -127,11 +127,11 @@ def gather_elements(op: Op) -> Operand:
         if other != axis and a != b:
             cut = at_axis(other, part_of(0, b))
             x = op.index(op.tensor(x), cut)
-    places = op.parameter_of(ids.array) if isinstance(ids, Constant) else ids
+    places = op.parameter_of(ids.array) if isinstance(ids, Stored) else ids
     return op.result("take_along_axis({0}, {1}, axis = {2})", op.tensor(x), places, axis)
 
 
-def one_hot(op: Op) -> Operand:
+def one_hot(op: OnnxOp) -> Operand:
     ids, depth = op.plain(0), int(op.constant(1, "depth").reshape(()))
     off, on = (float(item) for item in op.constant(2, "values"))
     rank = len(op.type.shape)
@@ -149,7 +149,7 @@ def one_hot(op: Op) -> Operand:
     return op.result(text, hot, off, on - off, dtype(op.type.dtype))
 
 
-def top_k(op: Op) -> list[Operand | None]:
+def top_k(op: OnnxOp) -> list[Operand | None]:
     x = op.plain(0)
     axis = axis_of(op.attribute("axis", -1), len(x.shape))
     count = int(op.constant(1, "number").reshape(())) if op.has(1) else int(op.attribute("k"))
@@ -158,13 +158,13 @@ def top_k(op: Op) -> list[Operand | None]:
         op.emit_many("top_k({0}, {1}, axis = {2})", x, count, axis, values=values)
         return list(values)
     shape = op.types[0].shape
-    turned = Value(x.dtype, shape, values[0].order, "largest")
+    turned = Computed(x.dtype, shape, values[0].order, "largest")
     op.emit_many("top_k(-{0}, {1}, axis = {2})", x, count, axis, values=(turned, values[1]))
     return [op.result("-{0}", turned), values[1]]
 
 
 def cumulative(function: str) -> Rule:
-    def rule(op: Op) -> Operand:
+    def rule(op: OnnxOp) -> Operand:
         x = op.plain(0)
         if x.dtype != "f32":
             raise CannotImport(f"it adds up or multiplies {x.dtype}; the language has f32")
@@ -182,18 +182,18 @@ def cumulative(function: str) -> Rule:
     return rule
 
 
-def triangle(op: Op) -> Operand:
+def triangle(op: OnnxOp) -> Operand:
     x = op.plain(0)
     diagonal = int(op.constant(1, "diagonal").reshape(())) if op.has(1) else 0
     function = "triu" if op.attribute("upper", 1) else "tril"
     given = [diagonal] if diagonal else []
     if x.dtype == "f32":
         return op.result("{0}", op.call(function, x, *given))
-    wide = op.call(function, filled("f32({0})", op.tree(x)), *given)
+    wide = op.call(function, fill_form("f32({0})", op.tree(x)), *given)
     return op.result("{1}({0})", wide, dtype(x.dtype))
 
 
-def refuse_data_dependent(op: Op) -> Operand:
+def refuse_data_dependent(op: OnnxOp) -> Operand:
     raise CannotImport("the shape of its output depends on data")
 
 
@@ -209,12 +209,12 @@ MOST_COMPARED = 1 << 22
 
 
 def combine(
-    op: Op, flat: Operand, places: Operand | Member, updates: Operand, kind: str
+    op: OnnxOp, flat: Operand, places: Operand | ModelMember, updates: Operand, kind: str
 ) -> Operand:
     """Combines each element of the flattened tensor with all updates of its place."""
     pair, many, nothing = REDUCTIONS[kind]
     (total,), (count,) = flat.shape, updates.shape
-    if isinstance(places, Member):
+    if isinstance(places, ModelMember):
         table = _updates_of(places.arrays[""], total)
         text = f"{many}(concat([{{0}}, {nothing}], axis = 0)[{{1}}], axis = 1)"
         all_ = op.emit(text, op.tensor(updates), op.parameter_of(table, "updates"))
@@ -238,7 +238,9 @@ def _updates_of(places: Array, total: int) -> Array:
     return table
 
 
-def flat_places(op: Op, ids: Operand, shape: tuple[int, ...], axis: int) -> Operand | Member:
+def flat_places(
+    op: OnnxOp, ids: Operand, shape: tuple[int, ...], axis: int
+) -> Operand | ModelMember:
     """Positions in the flattened tensor, for ids along one axis."""
     strides = np.cumprod([1, *shape[::-1]])[::-1][1:]
     others = np.zeros(ids.shape, np.int64)
@@ -246,7 +248,7 @@ def flat_places(op: Op, ids: Operand, shape: tuple[int, ...], axis: int) -> Oper
         if other != axis:
             along = np.arange(size) * strides[other]
             others += along.reshape([-1 if a == other else 1 for a in range(len(ids.shape))])
-    if isinstance(ids, Constant):
+    if isinstance(ids, Stored):
         return op.parameter_of((others + ids.array * strides[axis]).reshape(-1), "places")
     base, text = op.parameter_of(others, "offsets"), "reshape({0} * {2} + {1}, [{3}])"
     return op.emit(text, ids, base, strides[axis], ids_size(ids), name="places")
@@ -256,7 +258,7 @@ def ids_size(ids: Operand) -> int:
     return int(np.prod(ids.shape))
 
 
-def scatter_elements(op: Op) -> Operand:
+def scatter_elements(op: OnnxOp) -> Operand:
     x, ids, updates = op.plain(0), op.plain(1), op.plain(2)
     axis = axis_of(op.attribute("axis", 0), len(x.shape))
     ids = from_the_front(op, ids, x.shape[axis])
@@ -265,7 +267,7 @@ def scatter_elements(op: Op) -> Operand:
 
 
 def place_updates(
-    op: Op, x: Operand, places: Operand | Member, updates: Operand, count: int
+    op: OnnxOp, x: Operand, places: Operand | ModelMember, updates: Operand, count: int
 ) -> Operand:
     """Puts elements of `updates` at places of the flattened x."""
     kind = op.attribute("reduction", "none")
@@ -292,7 +294,7 @@ def place_updates(
     return op.reshape(added, x.shape)
 
 
-def _as_sum(op: Op, operand: Operand, kind: str) -> Operand | Part:
+def _as_sum(op: OnnxOp, operand: Operand, kind: str) -> Operand | Part:
     """Bytes and bools are placed as whole numbers of 32 bits."""
     whole = op.tensor(operand)
     if operand.dtype == kind:
@@ -300,13 +302,16 @@ def _as_sum(op: Op, operand: Operand, kind: str) -> Operand | Part:
     return op.emit("{1}({0})", whole, dtype(kind))
 
 
-def _refuse_twice(op: Op, places: Operand | Member) -> None:
+def _refuse_twice(op: OnnxOp, places: Operand | ModelMember) -> None:
     """Without a reduction the same place must not be written twice."""
-    if isinstance(places, Member) and len(set(places.arrays[""].tolist())) < places.arrays[""].size:
+    if (
+        isinstance(places, ModelMember)
+        and len(set(places.arrays[""].tolist())) < places.arrays[""].size
+    ):
         raise CannotImport("it writes to a place twice, without a reduction")
 
 
-def scatter_nd(op: Op) -> Operand:
+def scatter_nd(op: OnnxOp) -> Operand:
     """Rows at positions given by their first indices."""
     x, ids, updates = op.plain(0), op.operand(1), op.plain(2)
     depth = ids.shape[-1]
@@ -314,10 +319,10 @@ def scatter_nd(op: Op) -> Operand:
     width = int(np.prod(x.shape[depth:]))
     strides = np.cumprod([1, *x.shape[:depth][::-1]])[::-1][1:]
     within = np.arange(width)
-    if isinstance(ids, Constant):
+    if isinstance(ids, Stored):
         sizes = np.array(x.shape[:depth])
         known = np.where(ids.array < 0, ids.array + sizes, ids.array).reshape(rows, depth)
-        places: Operand | Member = op.parameter_of(
+        places: Operand | ModelMember = op.parameter_of(
             ((known * strides).sum(1)[:, None] * width + within).reshape(-1), "places"
         )
     else:
@@ -326,7 +331,7 @@ def scatter_nd(op: Op) -> Operand:
 
 
 def _runtime_places(
-    op: Op, ids: Operand, rows: int, depth: int, strides: object, width: int
+    op: OnnxOp, ids: Operand, rows: int, depth: int, strides: object, width: int
 ) -> Operand:
     flat = op.reshape(ids, (rows, depth))
     steps = op.parameter_of(np.asarray(strides) * width, "strides")
@@ -335,7 +340,7 @@ def _runtime_places(
     return op.emit(text, flat, steps, within, rows, count, name="places")
 
 
-def gather_nd(op: Op) -> Operand:
+def gather_nd(op: OnnxOp) -> Operand:
     """Rows found by their first indices; leading axes may be a batch."""
     x, ids = op.plain(0), op.operand(1)
     batch = int(op.attribute("batch_dims", 0))
@@ -348,10 +353,10 @@ def gather_nd(op: Op) -> Operand:
     table = op.reshape(x, (groups * int(np.prod(inner)), width))
     base = (np.arange(groups) * int(np.prod(inner)))[:, None]
     count = groups * per
-    if isinstance(ids, Constant):
+    if isinstance(ids, Stored):
         known = np.where(ids.array < 0, ids.array + np.array(inner), ids.array)
         rows = (known.reshape(groups, per, depth) * strides).sum(-1) + base
-        places: Operand | Member = op.parameter_of(rows.reshape(-1), "rows")
+        places: Operand | ModelMember = op.parameter_of(rows.reshape(-1), "rows")
     else:
         flat = op.reshape(op.with_order(ids, None), (groups, per, depth))
         steps, offsets = op.parameter_of(strides, "strides"), op.parameter_of(base, "offsets")
@@ -361,7 +366,7 @@ def gather_nd(op: Op) -> Operand:
     return op.reshape(elements, op.type.shape)
 
 
-def tensor_scatter(op: Op) -> Operand:
+def tensor_scatter(op: OnnxOp) -> Operand:
     """Writes a window of a cache, beginning at a position for each row."""
     x, updates = op.plain(0), op.plain(1)
     axis = axis_of(op.attribute("axis", -2), len(x.shape))
@@ -372,7 +377,7 @@ def tensor_scatter(op: Op) -> Operand:
         at = at % size
     shape = [1] * len(x.shape)
     shape[0], shape[axis] = at.shape
-    ids = Constant(np.broadcast_to(at.reshape(shape), updates.shape))
+    ids = Stored(np.broadcast_to(at.reshape(shape), updates.shape))
     return place_updates(op, x, flat_places(op, ids, x.shape, axis), updates, ids_size(updates))
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from wgcc.from_onnx import patterns
-from wgcc.from_onnx.context import Op
+from wgcc.from_onnx.context import OnnxOp
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.rule import Rule, at_axis, axes_of, axis_of, part_of
 from wgcc.from_onnx.values import (
-    Constant,
-    Member,
+    Computed,
+    ModelMember,
     Operand,
     Shape,
-    Value,
+    Stored,
     channels_last_order,
     plain_order,
 )
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast
-from wgcc.syntax.templates import NOWHERE, filled
+from wgcc.syntax.templates import NOWHERE, fill_form
 
 ALONG = "{0}, axis = {1}, keep = {2}"
 
@@ -27,7 +27,7 @@ ALONG = "{0}, axis = {1}, keep = {2}"
 def reduction(text: str) -> Rule:
     """`text` has `{0}` for the operand, `{1}` for its axes and `{2}` for whether they are kept."""
 
-    def rule(op: Op) -> Operand:
+    def rule(op: OnnxOp) -> Operand:
         x = op.operand(0)
         axes = _axes(op, len(x.shape))
         if axes is None:
@@ -37,7 +37,9 @@ def reduction(text: str) -> Rule:
     return rule
 
 
-def reduce_axes(op: Op, text: str, x: Operand, axes: Shape, keep: bool, *others: int) -> Value:
+def reduce_axes(
+    op: OnnxOp, text: str, x: Operand, axes: Shape, keep: bool, *others: int
+) -> Computed:
     order = x.order
     places = sorted(order.index(axis) for axis in axes)
     if not keep and order != plain_order(x.shape):
@@ -47,7 +49,7 @@ def reduce_axes(op: Op, text: str, x: Operand, axes: Shape, keep: bool, *others:
     return op.result(text, x, along, keep or None, *others, order=order if keep else None)
 
 
-def _axes(op: Op, rank: int) -> Shape | None:
+def _axes(op: OnnxOp, rank: int) -> Shape | None:
     """None: nothing is reduced."""
     axes = op.numbers(1, "axes") if op.has(1) else list(op.attribute("axes", ()))
     if axes:
@@ -62,7 +64,7 @@ def _extreme(function: str) -> Rule:
 
 
 def arg(function: str) -> Rule:
-    def rule(op: Op) -> Operand:
+    def rule(op: OnnxOp) -> Operand:
         x = op.operand(0)
         axis = axis_of(op.attribute("axis", 0), len(x.shape))
         keep = bool(op.attribute("keepdims", 1))
@@ -84,7 +86,7 @@ NORMALISED = f"({{0}} - mean({{0}}, axis = {{1}}, keep = true)) * {INVERSE}"
 def along_axis(function: str) -> Rule:
     """Before opset 13 all axes from `axis` on were one."""
 
-    def rule(op: Op) -> Operand:
+    def rule(op: OnnxOp) -> Operand:
         x = op.operand(0)
         rank = len(x.shape)
         axis = axis_of(op.attribute("axis", -1 if op.opset >= 13 else 1), rank)
@@ -101,7 +103,7 @@ def along_axis(function: str) -> Rule:
     return rule
 
 
-def hardmax(op: Op) -> Operand:
+def hardmax(op: OnnxOp) -> Operand:
     x = op.plain(0)
     rank = len(x.shape)
     axis = axis_of(op.attribute("axis", -1 if op.opset >= 13 else 1), rank)
@@ -117,7 +119,7 @@ def hardmax(op: Op) -> Operand:
     return op.transpose(hot, back)
 
 
-def layer_norm(op: Op) -> Operand | list[Operand | None]:
+def layer_norm(op: OnnxOp) -> Operand | list[Operand | None]:
     x = op.plain(0)
     rank = len(x.shape)
     axis = axis_of(op.attribute("axis", -1), rank)
@@ -133,18 +135,18 @@ def layer_norm(op: Op) -> Operand | list[Operand | None]:
     return outputs[: len(op.types)]
 
 
-def _own_vectors(op: Op, *places: int) -> bool:
+def _own_vectors(op: OnnxOp, *places: int) -> bool:
     """Stored vectors that nothing else reads."""
     for place in places:
         vector = op.inputs[place] if op.has(place) else None
-        if not isinstance(vector, Constant) or len(vector.shape) != 1:
+        if not isinstance(vector, Stored) or len(vector.shape) != 1:
             return False
         if vector.source in op.writer.shared:
             return False
     return True
 
 
-def _norm_layer(op: Op, kind: str, eps: float) -> Member:
+def _norm_layer(op: OnnxOp, kind: str, eps: float) -> ModelMember:
     gain = op.constant(1, "gain")
     is_default = kind == "LayerNorm" and abs(eps - 1e-5) < 1e-12
     arrays = {"g": gain} | ({"b": op.constant(2, "shift")} if op.has(2) else {})
@@ -152,7 +154,7 @@ def _norm_layer(op: Op, kind: str, eps: float) -> Member:
     return op.layer(kind, (gain.size,), op.layer_name("norm"), arrays, eps=own)
 
 
-def rms_norm(op: Op) -> Operand:
+def rms_norm(op: OnnxOp) -> Operand:
     x = op.plain(0)
     rank = len(x.shape)
     axis = axis_of(op.attribute("axis", -1), rank)
@@ -163,7 +165,7 @@ def rms_norm(op: Op) -> Operand:
     return op.result(text, x, axes_of(range(axis, rank)), eps, op.plain(1))
 
 
-def batch_norm(op: Op) -> Operand | list[Operand | None]:
+def batch_norm(op: OnnxOp) -> Operand | list[Operand | None]:
     """Stored statistics make it a factor and a shift for each channel."""
     if op.attribute("training_mode", 0):
         return _by_batch(op)
@@ -171,7 +173,7 @@ def batch_norm(op: Op) -> Operand | list[Operand | None]:
         raise CannotImport("it normalises by the batch; export the model in eval mode")
     x = op.operand(0)
     eps = float(op.attribute("epsilon", 1e-5))
-    if not all(isinstance(item, Constant) for item in op.inputs[1:5]):
+    if not all(isinstance(item, Stored) for item in op.inputs[1:5]):
         return _computed_statistics(op, x, eps)
     scale, shift, mean, var = (op.constant(place, "statistics") for place in (1, 2, 3, 4))
     if op.writer.keeps_batch_norm:
@@ -181,7 +183,7 @@ def batch_norm(op: Op) -> Operand | list[Operand | None]:
     return patterns.scaled_conv(op, x, factor, offset) or per_channel(op, x, factor, offset)
 
 
-def _by_batch(op: Op) -> list[Operand | None]:
+def _by_batch(op: OnnxOp) -> list[Operand | None]:
     """The batch's own statistics are used, as while training; others are new averages of them."""
     x = op.operand(0)
     order = channels_last_order(len(x.shape)) if len(x.shape) > 2 else None
@@ -202,7 +204,7 @@ def _by_batch(op: Op) -> list[Operand | None]:
     return outputs[: max(len(op.types), 1)]
 
 
-def _computed_statistics(op: Op, x: Operand, eps: float) -> Operand:
+def _computed_statistics(op: OnnxOp, x: Operand, eps: float) -> Operand:
     rank = len(x.shape)
     order = channels_last_order(rank) if rank > 2 else None
     given = [op.tensor(op.plain(place)) for place in (1, 2, 3, 4)]
@@ -210,7 +212,7 @@ def _computed_statistics(op: Op, x: Operand, eps: float) -> Operand:
     return op.result(text, op.with_order(x, order), *given, eps, order=order)
 
 
-def _batch_norm_layer(op: Op, x: Operand, eps: float) -> Operand:
+def _batch_norm_layer(op: OnnxOp, x: Operand, eps: float) -> Operand:
     rank = len(x.shape)
     order = channels_last_order(rank) if rank > 2 else None
     names = ("g", "b", "run_mean", "run_var")
@@ -225,19 +227,19 @@ def _batch_norm_layer(op: Op, x: Operand, eps: float) -> Operand:
     return op.result("{1}({0})", op.with_order(x, order), layer, order=order)
 
 
-def per_channel(op: Op, x: Operand, factor: Array, shift: Array) -> Operand:
+def per_channel(op: OnnxOp, x: Operand, factor: Array, shift: Array) -> Operand:
     rank = len(x.shape)
     order = channels_last_order(rank) if rank > 2 else None
     x = op.with_order(x, order)
     name = op.layer_name("norm")
     parts = [
-        op.new_parameter(Constant(held, f"{name}.{word}"), f"{name}_{word}")
+        op.new_parameter(Stored(held, f"{name}.{word}"), f"{name}_{word}")
         for held, word in ((factor, "scale"), (shift, "shift"))
     ]
     return op.result("{0} * {1} + {2}", x, *parts, order=order)
 
 
-def instance_norm(op: Op) -> Operand:
+def instance_norm(op: OnnxOp) -> Operand:
     x = op.channels_last(0)
     rank = len(x.shape)
     axes, eps = axes_of(range(1, rank - 1)), float(op.attribute("epsilon", 1e-5))
@@ -246,7 +248,7 @@ def instance_norm(op: Op) -> Operand:
     return op.result(text, x, axes, eps, op.plain(1), op.plain(2), order=order)
 
 
-def group_norm(op: Op) -> Operand:
+def group_norm(op: OnnxOp) -> Operand:
     x = op.plain(0)
     groups = int(op.attribute("num_groups"))
     rank, channels = len(x.shape), x.shape[1]
@@ -259,11 +261,11 @@ def group_norm(op: Op) -> Operand:
     return op.result("{0} * {1} + {2}", flat, *per)
 
 
-def _group_vector(op: Op, place: int, groups: int, channels: int, rank: int) -> Operand:
+def _group_vector(op: OnnxOp, place: int, groups: int, channels: int, rank: int) -> Operand:
     """One number for each channel; before opset 21 there was one for each group."""
     vector = op.plain(place)
-    if vector.shape[0] != channels and isinstance(vector, Constant):
-        vector = Constant(np.repeat(vector.array, channels // groups))
+    if vector.shape[0] != channels and isinstance(vector, Stored):
+        vector = Stored(np.repeat(vector.array, channels // groups))
     elif vector.shape[0] != channels:
         column = op.reshape(vector, (groups, 1))
         each = [groups, channels // groups]
@@ -271,7 +273,7 @@ def _group_vector(op: Op, place: int, groups: int, channels: int, rank: int) -> 
     return op.reshape(vector, (channels, *(1,) * (rank - 2)))
 
 
-def lp_norm(op: Op) -> Operand:
+def lp_norm(op: OnnxOp) -> Operand:
     x = op.plain(0)
     axis = axis_of(op.attribute("axis", -1), len(x.shape))
     p = int(op.attribute("p", 2))
@@ -279,7 +281,7 @@ def lp_norm(op: Op) -> Operand:
     return op.result(f"{{0}} / where({size} == 0.0, 1.0, {size})", x, p, axis)
 
 
-def mean_variance(op: Op) -> Operand:
+def mean_variance(op: OnnxOp) -> Operand:
     x = op.plain(0)
     text = (
         "({0} - mean({0}, axis = {1}, keep = true)) / "
@@ -288,7 +290,7 @@ def mean_variance(op: Op) -> Operand:
     return op.result(text, x, axes_of(tuple(op.attribute("axes", (0, 2, 3)))))
 
 
-def lrn(op: Op) -> Operand:
+def lrn(op: OnnxOp) -> Operand:
     """Local response: a sum of squares over neighbouring channels."""
     x = op.channels_last(0)
     rank, size = len(x.shape), int(op.attribute("size"))
@@ -302,7 +304,7 @@ def lrn(op: Op) -> Operand:
              for at in range(size)]  # fmt: skip
     total: Any = parts[0]
     for part in parts[1:]:
-        total = filled("{0} + {1}", total, part)
+        total = fill_form("{0} + {1}", total, part)
     text = "{0} / ({2} + {3} * ({1})) ** {4}"
     return op.result(text, x, total, bias, alpha / size, beta, order=order)
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 
-from wgcc.from_onnx.context import Op
+from wgcc.from_onnx.context import OnnxOp
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.rule import Rule, at_axis, axis_of, per_axis, zeros
 from wgcc.from_onnx.rules.shapes import pad_axes
-from wgcc.from_onnx.values import Constant, Operand, Part, Shape, Value
+from wgcc.from_onnx.values import Computed, Operand, Part, Shape, Stored
 from wgcc.lazy_numpy import Array, np
-from wgcc.syntax.templates import filled
+from wgcc.syntax.templates import fill_form
 
 
 def waves(length: int, count: int, inverse: bool) -> tuple[Array, Array]:
@@ -25,7 +25,7 @@ def waves(length: int, count: int, inverse: bool) -> tuple[Array, Array]:
     )
 
 
-def dft(op: Op) -> Operand:
+def dft(op: OnnxOp) -> Operand:
     x = op.plain(0)
     rank = len(x.shape)
     axis = _axis(op, rank)
@@ -43,7 +43,7 @@ def dft(op: Op) -> Operand:
     return op.transpose(whole, [*back, rank - 1])
 
 
-def _real_signal(op: Op, x: Operand, axis: int) -> Operand:
+def _real_signal(op: OnnxOp, x: Operand, axis: int) -> Operand:
     """The inverse of a onesided transform: the other frequencies are conjugates of those here."""
     rank, given = len(x.shape), x.shape[axis]
     if x.shape[-1] != 2:
@@ -68,14 +68,14 @@ def _real_signal(op: Op, x: Operand, axis: int) -> Operand:
     return op.transpose(op.reshape(real, (*shape, 1)), [*back, rank - 1])
 
 
-def _axis(op: Op, rank: int) -> int:
+def _axis(op: OnnxOp, rank: int) -> int:
     if op.opset >= 20:
         axis = int(op.constant(2, "axis").reshape(())) if op.has(2) else -2
         return axis_of(axis, rank)
     return axis_of(int(op.attribute("axis", 1)), rank)
 
 
-def transform(op: Op, x: Operand, cosines: Array, sines: Array) -> Value:
+def transform(op: OnnxOp, x: Operand, cosines: Array, sines: Array) -> Computed:
     """Transforms [.., n, 1] real or [.., n, 2] complex numbers along the axis before the last."""
     c, s = op.parameter_of(cosines, "cosines"), op.parameter_of(sines, "sines")
     lead, parts = x.shape[:-2], x.shape[-1]
@@ -92,11 +92,11 @@ def transform(op: Op, x: Operand, cosines: Array, sines: Array) -> Value:
     re, im = (op.emit(text, flat, c, s) for text in texts)
     both = op.emit("stack([{0}, {1}], axis = 2)", re, im)
     pairs = op.reshape(both, (*shape, 2))
-    assert isinstance(pairs, Value)
+    assert isinstance(pairs, Computed)
     return pairs
 
 
-def stft(op: Op) -> Operand:
+def stft(op: OnnxOp) -> Operand:
     """Windows of a signal, each transformed."""
     x, step = op.plain(0), int(op.constant(1, "step").reshape(()))
     if len(x.shape) == 2:  # as PyTorch's older exporter writes real signals
@@ -114,7 +114,7 @@ def stft(op: Op) -> Operand:
     return transform(op, framed, *waves(length, count, False))
 
 
-def col2im(op: Op) -> Operand:
+def col2im(op: OnnxOp) -> Operand:
     x, size, kernel = op.plain(0), op.numbers(1, "size"), op.numbers(2, "window")
     if len(size) != 2:
         raise CannotImport("it joins windows of other than images")
@@ -128,7 +128,7 @@ def col2im(op: Op) -> Operand:
     return op.result(text, x, *kernel, tuple(size), *steps, order=(0, 2, 3, 1))
 
 
-def compress(op: Op) -> Operand:
+def compress(op: OnnxOp) -> Operand:
     """Rows where a condition that is known holds."""
     x, kept = op.plain(0), np.flatnonzero(op.constant(1, "condition"))
     if "axis" not in op.attributes:
@@ -141,7 +141,7 @@ def compress(op: Op) -> Operand:
     return op.index(op.tensor(x), at_axis(axis, ids))
 
 
-def determinant(op: Op) -> Operand:
+def determinant(op: OnnxOp) -> Operand:
     x = op.plain(0)
     size = x.shape[-1]
     at = "{{0}}[.., {}, {}]".format
@@ -158,7 +158,7 @@ def determinant(op: Op) -> Operand:
     return op.result(" + ".join(terms), x)
 
 
-def max_unpool(op: Op) -> Operand:
+def max_unpool(op: OnnxOp) -> Operand:
     x, ids = op.plain(0), op.plain(1)
     small = _unpooled_shape(op, x.shape)
     shape = tuple(op.numbers(2, "sizes")) if op.has(2) else small
@@ -172,7 +172,7 @@ def max_unpool(op: Op) -> Operand:
     return op.emit("reshape(scatter_add({0}, {1}, {2}), {3})", *parts)
 
 
-def _unpooled_shape(op: Op, shape: Shape) -> Shape:
+def _unpooled_shape(op: OnnxOp, shape: Shape) -> Shape:
     """The shape of the tensor that was pooled."""
     kernel = list(op.attribute("kernel_shape"))
     strides = list(op.attribute("strides", [1] * len(kernel)))
@@ -183,39 +183,39 @@ def _unpooled_shape(op: Op, shape: Shape) -> Shape:
     return (*shape[:2], *sizes)
 
 
-def _in_larger(op: Op, places: Operand, before: Shape, after: Shape) -> Operand:
+def _in_larger(op: OnnxOp, places: Operand, before: Shape, after: Shape) -> Operand:
     """Positions in images as positions in larger ones."""
     x = op.tree(op.tensor(places))
-    total = filled("{0} / {1} * {2}", x, int(np.prod(before)), int(np.prod(after)))
+    total = fill_form("{0} / {1} * {2}", x, int(np.prod(before)), int(np.prod(after)))
     for axis, size in enumerate(before):
         inner, outer = int(np.prod(before[axis + 1 :])), int(np.prod(after[axis + 1 :]))
-        total = filled("{0} + {1} / {2} % {3} * {4}", total, x, inner, size, outer)
+        total = fill_form("{0} + {1} / {2} % {3} * {4}", total, x, inner, size, outer)
     return op.emit("{0}", total)
 
 
-def same(op: Op) -> Operand:
+def same(op: OnnxOp) -> Operand:
     """An optional tensor that is there."""
     return op.operand(0)
 
 
-def binarizer(op: Op) -> Operand:
+def binarizer(op: OnnxOp) -> Operand:
     x = op.operand(0)
     limit = float(op.attribute("threshold", 0.0))
     order = x.order
     return op.emit("f32({0} > {1})", x, limit, order=order)
 
 
-def feature_extractor(op: Op) -> Operand:
+def feature_extractor(op: OnnxOp) -> Operand:
     """Some columns."""
     x, ids = op.plain(0), op.plain(1)
     count = int(np.prod(ids.shape))
     flat = op.reshape(ids, (count,))
-    part = op.parameter_of(flat.array, "columns") if isinstance(flat, Constant) else flat
+    part = op.parameter_of(flat.array, "columns") if isinstance(flat, Stored) else flat
     items = at_axis(len(x.shape) - 1, part)
     return op.index(op.tensor(x), items)
 
 
-def count_ngrams(op: Op) -> Operand:
+def count_ngrams(op: OnnxOp) -> Operand:
     if op.attribute("pool_int64s") is None:
         raise CannotImport("it counts strings; the language has none")
     x = op.plain(0)
@@ -241,7 +241,7 @@ def count_ngrams(op: Op) -> Operand:
     return op.reshape(weighed, (*x.shape[:-1], spread.shape[1]))
 
 
-def _tables(op: Op) -> dict[int, Array]:
+def _tables(op: OnnxOp) -> dict[int, Array]:
     """The n-grams by their length."""
     pool, starts = np.array(op.attribute("pool_int64s")), list(op.attribute("ngram_counts"))
     ends = [*starts[1:], len(pool)]
@@ -251,7 +251,7 @@ def _tables(op: Op) -> dict[int, Array]:
     }
 
 
-def _spread(op: Op, total: int) -> Array:
+def _spread(op: OnnxOp, total: int) -> Array:
     """The column of the result for each n-gram, with its weight."""
     columns = np.array(op.attribute("ngram_indexes"))
     weights = op.attribute("weights")
@@ -261,7 +261,9 @@ def _spread(op: Op, total: int) -> Array:
     return table
 
 
-def _count_one_length(op: Op, x: Operand | Part, rows: int, length: int, table: Array) -> Operand:
+def _count_one_length(
+    op: OnnxOp, x: Operand | Part, rows: int, length: int, table: Array
+) -> Operand:
     """Counts how often each n-gram of one length occurs in each row."""
     count, size = table.shape
     shape = (rows, count)
@@ -272,26 +274,26 @@ def _count_one_length(op: Op, x: Operand | Part, rows: int, length: int, table: 
         places = length - (size - 1) * step
         if places > 0:
             equal = [
-                filled(
+                fill_form(
                     "reshape({0}[:, {1} : {2}], [{3}, {4}, 1]) == {5}", op.tree(x), k * step,
                     k * step + places, rows, places, op.tree(columns[k]),
                 )
                 for k in range(size)
             ]  # fmt: skip
-            every = reduce(partial(filled, "{0} and {1}"), equal)
+            every = reduce(partial(fill_form, "{0} and {1}"), equal)
             text = "{0} + sum(f32({1}), axis = 1)"
             occurrences = op.emit(text, occurrences, every)
     return occurrences
 
 
 # The new values of one tensor, from the rate, the number of the step, and what is kept of it.
-Formula = Callable[[Op, Operand, Operand, Sequence[Operand]], Sequence[Operand]]
+Formula = Callable[[OnnxOp, Operand, Operand, Sequence[Operand]], Sequence[Operand]]
 
 
 def for_each_tensor(formula: Formula, count: int) -> Rule:
     """Inputs are a rate, a step, and `count` groups of tensors; the second group are gradients."""
 
-    def rule(op: Op) -> list[Operand | None]:
+    def rule(op: OnnxOp) -> list[Operand | None]:
         given = [op.plain(place) for place in range(2, len(op.inputs))]
         each = len(given) // count
         updates = [formula(op, op.plain(0), op.plain(1), given[n::each]) for n in range(each)]
@@ -300,16 +302,16 @@ def for_each_tensor(formula: Formula, count: int) -> Rule:
     return rule
 
 
-def number(op: Op, name: str, default: float = 0.0) -> float:
+def number(op: OnnxOp, name: str, default: float = 0.0) -> float:
     return float(op.attribute(name, default))
 
 
-def gradient(op: Op, x: Operand, g: Operand) -> Operand:
+def gradient(op: OnnxOp, x: Operand, g: Operand) -> Operand:
     """The gradient, with that of the norm."""
     return op.emit("{2} * {0} + {1}", x, g, number(op, "norm_coefficient"), name="g")
 
 
-def adagrad(op: Op, rate: Operand, step: Operand, given: Sequence[Operand]) -> list[Operand]:
+def adagrad(op: OnnxOp, rate: Operand, step: Operand, given: Sequence[Operand]) -> list[Operand]:
     x, g, h = given
     g = gradient(op, x, g)
     h = op.emit("{0} + square({1})", h, g, name="h")
@@ -318,7 +320,7 @@ def adagrad(op: Op, rate: Operand, step: Operand, given: Sequence[Operand]) -> l
     return [op.emit(text, x, step, rate, g, h, slow, eps, name="x"), h]
 
 
-def adam(op: Op, rate: Operand, step: Operand, given: Sequence[Operand]) -> list[Operand]:
+def adam(op: OnnxOp, rate: Operand, step: Operand, given: Sequence[Operand]) -> list[Operand]:
     x, g, v, h = given
     a, b = number(op, "alpha", 0.9), number(op, "beta", 0.999)
     g = gradient(op, x, g)
@@ -332,7 +334,7 @@ def adam(op: Op, rate: Operand, step: Operand, given: Sequence[Operand]) -> list
     return [op.emit(text, x, r, v, h, eps, kept, name="x"), v, h]
 
 
-def momentum(op: Op, rate: Operand, step: Operand, given: Sequence[Operand]) -> list[Operand]:
+def momentum(op: OnnxOp, rate: Operand, step: Operand, given: Sequence[Operand]) -> list[Operand]:
     x, g, v = given
     g = gradient(op, x, g)
     alpha = number(op, "alpha")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from wgcc.from_onnx.context import Op
+from wgcc.from_onnx.context import OnnxOp
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.rule import Rule, zeros
-from wgcc.from_onnx.values import Constant, Member, Operand, Shape, Value
+from wgcc.from_onnx.values import Computed, ModelMember, Operand, Shape, Stored
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast
-from wgcc.syntax.templates import name, parsed
+from wgcc.syntax.templates import name, parse_own
 
 # Where PyTorch's gates are in ONNX's: i f g o in i o f c; r z n in z r h.
 GATES = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}
@@ -61,7 +61,7 @@ layer PeepholeCell[I, H] {
 """
 
 
-def recurrent(op: Op) -> list[Operand | None]:
+def recurrent(op: OnnxOp) -> list[Operand | None]:
     """Outputs are all results, the last state and, of an LSTM, the last cell."""
     directions = 2 if op.attribute("direction", "forward") == "bidirectional" else 1
     hidden = int(op.attribute("hidden_size") or op.constant(2, "weights").shape[2])
@@ -75,7 +75,7 @@ def recurrent(op: Op) -> list[Operand | None]:
     return _outputs(op, y, states, directions, hidden)
 
 
-def _check(op: Op, directions: int) -> None:
+def _check(op: OnnxOp, directions: int) -> None:
     given = [str(_text(item)).lower() for item in op.attribute("activations", [])]
     wanted = DEFAULTS[op.kind] * directions
     if given and given != wanted and not _is_relu(op, given):
@@ -88,7 +88,7 @@ def _check(op: Op, directions: int) -> None:
         raise CannotImport("it runs backwards over rows of different lengths")
 
 
-def _is_relu(op: Op, given: list[str]) -> bool:
+def _is_relu(op: OnnxOp, given: list[str]) -> bool:
     return op.kind == "RNN" and set(given) == {"relu"}
 
 
@@ -96,20 +96,20 @@ def _text(item: object) -> str:
     return item.decode() if isinstance(item, bytes) else str(item)
 
 
-def _special(op: Op) -> bool:
+def _special(op: OnnxOp) -> bool:
     if op.kind == "LSTM":
         return op.has(7)
     return op.kind == "GRU" and not op.attribute("linear_before_reset", 0)
 
 
-def _rows_first(op: Op) -> Operand:
+def _rows_first(op: OnnxOp) -> Operand:
     x = op.plain(0) if op.attribute("layout", 0) else op.transpose(op.operand(0), (1, 0, 2))
     if op.attribute("direction", "forward") != "reverse":
         return x
     return op.emit("flip({0}, axis = 1)", x)
 
 
-def _weights(op: Op, direction: int, hidden: int) -> dict[str, Array]:
+def _weights(op: OnnxOp, direction: int, hidden: int) -> dict[str, Array]:
     """The parameters of a cell: [inputs, gates]."""
     gates = GATES[op.kind]
     w, r = op.constant(1, "weights")[direction], op.constant(2, "weights")[direction]
@@ -128,7 +128,7 @@ def _gates(array: Array, order: tuple[int, ...], hidden: int) -> Array:
     return np.concatenate([array[gate * hidden : (gate + 1) * hidden] for gate in order])
 
 
-def _start(op: Op, place: int, batch: int, hidden: int, directions: int) -> Operand | ast.Expr:
+def _start(op: OnnxOp, place: int, batch: int, hidden: int, directions: int) -> Operand | ast.Expr:
     """The first state, [directions, B, H]."""
     if not _has_start(op, place):
         return zeros("f32", (directions, batch, hidden))
@@ -136,7 +136,9 @@ def _start(op: Op, place: int, batch: int, hidden: int, directions: int) -> Oper
     return op.transpose(state, (1, 0, 2)) if op.attribute("layout", 0) else state
 
 
-def _by_layers(op: Op, x: Operand, hidden: int, directions: int) -> tuple[Value, tuple[Value, ...]]:
+def _by_layers(
+    op: OnnxOp, x: Operand, hidden: int, directions: int
+) -> tuple[Computed, tuple[Computed, ...]]:
     batch, time, inputs = x.shape
     given = [str(_text(item)).lower() for item in op.attribute("activations", [])]
     arrays = {
@@ -148,9 +150,9 @@ def _by_layers(op: Op, x: Operand, hidden: int, directions: int) -> tuple[Value,
         op.kind, (inputs, hidden), op.layer_name(op.kind.lower()), arrays,
         bidirectional=directions > 1 or None, act=name("relu") if _is_relu(op, given) else None,
     )  # fmt: skip
-    y = Value("f32", (batch, time, directions * hidden), (0, 1, 2), op.name)
+    y = Computed("f32", (batch, time, directions * hidden), (0, 1, 2), op.name)
     state = (directions, batch, hidden)
-    states = tuple(Value("f32", state, (0, 1, 2), name) for name in _state_names(op))
+    states = tuple(Computed("f32", state, (0, 1, 2), name) for name in _state_names(op))
     starts = [_start(op, place, batch, hidden, directions) for place in (5, 6)[: len(states)]]
     state_of = tuple(starts) if len(starts) > 1 else starts[0]
     targets = "{0}, ({1}, {2})" if len(states) > 1 else "{0}, {1}"
@@ -160,27 +162,29 @@ def _by_layers(op: Op, x: Operand, hidden: int, directions: int) -> tuple[Value,
     return y, states
 
 
-def _lengths(op: Op) -> Operand | Member:
+def _lengths(op: OnnxOp) -> Operand | ModelMember:
     lengths = op.operand(4)
-    return op.parameter_of(lengths.array, "lengths") if isinstance(lengths, Constant) else lengths
+    return op.parameter_of(lengths.array, "lengths") if isinstance(lengths, Stored) else lengths
 
 
-def _state_names(op: Op) -> tuple[str, ...]:
+def _state_names(op: OnnxOp) -> tuple[str, ...]:
     return ("h", "c") if op.kind == "LSTM" else ("h",)
 
 
-def _check_lengths(op: Op, time: int) -> None:
+def _check_lengths(op: OnnxOp, time: int) -> None:
     """These cells have no form for rows that end earlier."""
     if not op.has(4):
         return
     lengths = op.operand(4)
-    if isinstance(lengths, Value):
+    if isinstance(lengths, Computed):
         raise CannotImport(f"this kind of cell with lengths found at run time (`{lengths.name}`)")
     if (lengths.array != time).any():
         raise CannotImport("this kind of cell with rows of different lengths")
 
 
-def _by_cells(op: Op, x: Operand, hidden: int, directions: int) -> tuple[Value, tuple[Value, ...]]:
+def _by_cells(
+    op: OnnxOp, x: Operand, hidden: int, directions: int
+) -> tuple[Computed, tuple[Computed, ...]]:
     """Kinds of cells that the standard layers do not have."""
     per_direction = [_by_cell(op, x, hidden, direction) for direction in range(directions)]
     y, states = per_direction[0]
@@ -191,53 +195,55 @@ def _by_cells(op: Op, x: Operand, hidden: int, directions: int) -> tuple[Value, 
     return both, tuple(op.emit("concat([{0}, {1}], axis = 0)", a, b) for a, b in pairs)
 
 
-def _by_cell(op: Op, x: Operand, hidden: int, direction: int) -> tuple[Value, tuple[Value, ...]]:
+def _by_cell(
+    op: OnnxOp, x: Operand, hidden: int, direction: int
+) -> tuple[Computed, tuple[Computed, ...]]:
     batch, time, inputs = x.shape
     cell = _cell(op, inputs, hidden, direction)
-    y = Value("f32", (batch, time, hidden), (0, 1, 2), op.name)
+    y = Computed("f32", (batch, time, hidden), (0, 1, 2), op.name)
     names = _state_names(op)
-    last = tuple(Value("f32", (batch, hidden), (0, 1), name) for name in names)
+    last = tuple(Computed("f32", (batch, hidden), (0, 1), name) for name in names)
     starts = [_cell_start(op, place, (batch, hidden), direction) for place in (5, 6)[: len(names)]]
     state = tuple(starts) if len(starts) > 1 else starts[0]
     targets = "({1}, {2}), {0}" if len(names) > 1 else "{1}, {0}"
     op.emit_many("scan({1}, {2}, {0}, axis = 1, reverse = {3})", x, cell, state,
                  True if direction else None, values=(y, *last), targets=targets)  # fmt: skip
     whole = tuple(op.reshape(value, (1, batch, hidden)) for value in last)
-    return y, tuple(value for value in whole if isinstance(value, Value))
+    return y, tuple(value for value in whole if isinstance(value, Computed))
 
 
-def _cell(op: Op, inputs: int, hidden: int, direction: int) -> Member:
+def _cell(op: OnnxOp, inputs: int, hidden: int, direction: int) -> ModelMember:
     arrays = _weights(op, direction, hidden)
     text = PEEPHOLES if op.kind == "LSTM" else RESET_FIRST
     if op.kind == "LSTM":
         peep = op.constant(7, "peepholes")[direction].reshape(3, hidden)
         arrays |= {"peep_i": peep[0], "peep_o": peep[1], "peep_f": peep[2]}
-    (layer,) = parsed(text).items
+    (layer,) = parse_own(text).items
     assert isinstance(layer, ast.Layer)
     op.need_layer(layer)
     own = op.layer_name("cell") + ("_back" if direction else "")
     return op.layer(layer.name.text, (inputs, hidden), own, arrays)
 
 
-def _has_start(op: Op, place: int) -> bool:
+def _has_start(op: OnnxOp, place: int) -> bool:
     """Whether the first state is another than zeros."""
     if not op.has(place):
         return False
     state = op.operand(place)
-    return isinstance(state, Value) or bool(state.array.any())
+    return isinstance(state, Computed) or bool(state.array.any())
 
 
-def _cell_start(op: Op, place: int, shape: Shape, direction: int) -> Operand | ast.Expr:
+def _cell_start(op: OnnxOp, place: int, shape: Shape, direction: int) -> Operand | ast.Expr:
     if not _has_start(op, place):
         return zeros("f32", shape)
     states = _start(op, place, shape[0], shape[1], direction + 1)
-    if isinstance(states, Constant):
-        return Constant(states.array[direction])
+    if isinstance(states, Stored):
+        return Stored(states.array[direction])
     return op.emit("{0}[{1}]", states, direction)
 
 
 def _outputs(
-    op: Op, y: Value, states: tuple[Value, ...], directions: int, hidden: int
+    op: OnnxOp, y: Computed, states: tuple[Computed, ...], directions: int, hidden: int
 ) -> list[Operand | None]:
     """Y is [T, directions, B, H], or with `layout` [B, T, directions, H]."""
     batch, time, _ = y.shape

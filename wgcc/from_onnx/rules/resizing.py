@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from wgcc.from_onnx.context import Op
+from wgcc.from_onnx.context import OnnxOp
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.rule import Rule, at_axis, axis_of, per_axis
-from wgcc.from_onnx.values import Operand, Value, channels_last_order
+from wgcc.from_onnx.values import Computed, Operand, channels_last_order
 from wgcc.lazy_numpy import Array, np
 
 # What `resize` of the language computes: mode, how places are found, and how they are rounded.
@@ -20,7 +20,7 @@ OWN_MODES = {
 }
 
 
-def resize(op: Op) -> Operand:
+def resize(op: OnnxOp) -> Operand:
     x = op.operand(0)
     rank, shape = len(x.shape), op.type.shape
     named = [axis_of(item, rank) for item in op.attribute("axes", range(rank))]
@@ -35,7 +35,7 @@ def resize(op: Op) -> Operand:
     return x
 
 
-def _check_crop(op: Op) -> None:
+def _check_crop(op: OnnxOp) -> None:
     if op.attribute("coordinate_transformation_mode", "") != "tf_crop_and_resize":
         return
     region = op.constant(1, "region")
@@ -43,12 +43,12 @@ def _check_crop(op: Op) -> None:
         raise CannotImport("its region reaches beyond the image")
 
 
-def _is_changed(op: Op, x: Operand, axis: int) -> bool:
+def _is_changed(op: OnnxOp, x: Operand, axis: int) -> bool:
     is_cropped = op.attribute("coordinate_transformation_mode", "") == "tf_crop_and_resize"
     return x.shape[axis] != op.type.shape[axis] or is_cropped
 
 
-def _own_mode(op: Op) -> tuple[str, bool | None] | None:
+def _own_mode(op: OnnxOp) -> tuple[str, bool | None] | None:
     mode = op.attribute("mode", "nearest")
     # Before opset 11 there was one way, and no word for it.
     usual = ("half_pixel", "round_prefer_floor") if op.opset >= 11 else ("asymmetric", "floor")
@@ -61,7 +61,7 @@ def _own_mode(op: Op) -> tuple[str, bool | None] | None:
     return OWN_MODES.get((mode, places, rounding))
 
 
-def _is_exact(op: Op, x: Operand) -> bool:
+def _is_exact(op: OnnxOp, x: Operand) -> bool:
     """Whether scales are those that the sizes say."""
     scales = _scales(op)
     if scales is None:
@@ -70,7 +70,7 @@ def _is_exact(op: Op, x: Operand) -> bool:
     return len(scales) == len(wanted) and bool(np.allclose(scales, wanted, rtol=1e-6))
 
 
-def _scales(op: Op) -> list[float] | None:
+def _scales(op: OnnxOp) -> list[float] | None:
     place = 2 if op.opset >= 11 else 1
     if op.kind == "Upsample" and "scales" in op.attributes:
         return [float(item) for item in op.attributes["scales"]]
@@ -79,7 +79,7 @@ def _scales(op: Op) -> list[float] | None:
     return [float(item) for item in op.constant(place, "scales")]
 
 
-def _matrix(op: Op, x: Operand, axis: int) -> Array:
+def _matrix(op: OnnxOp, x: Operand, axis: int) -> Array:
     """[before, after]: how the elements along an axis become others."""
     size = x.shape[axis]
     given: dict[str, Array] = {"x": np.eye(size, dtype=np.float32)}
@@ -109,7 +109,7 @@ def _matrix(op: Op, x: Operand, axis: int) -> Array:
     return matrix
 
 
-def _resize_columns(op: Op, given: Mapping[str, Array], names: Sequence[str]) -> Array:
+def _resize_columns(op: OnnxOp, given: Mapping[str, Array], names: Sequence[str]) -> Array:
     """Resizes columns by ONNX's reference, with the node's own settings."""
     from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
     from onnx.reference import ReferenceEvaluator
@@ -126,14 +126,14 @@ def _resize_columns(op: Op, given: Mapping[str, Array], names: Sequence[str]) ->
     return columns
 
 
-def _kept_ratio(op: Op, x: Operand, axes: list[int]) -> float:
+def _kept_ratio(op: OnnxOp, x: Operand, axes: list[int]) -> float:
     sizes = op.numbers(3, "sizes")
     ratios = [size / x.shape[axis] for size, axis in zip(sizes, axes, strict=True)]
     policy = op.attribute("keep_aspect_ratio_policy")
     return min(ratios) if policy == "not_larger" else max(ratios)
 
 
-def along_axis(op: Op, x: Operand, matrix: Array, axis: int) -> Value:
+def along_axis(op: OnnxOp, x: Operand, matrix: Array, axis: int) -> Computed:
     """A linear map of the elements along one axis; picking elements is a lookup."""
     order = x.order
     place = order.index(axis)
@@ -148,7 +148,7 @@ def along_axis(op: Op, x: Operand, matrix: Array, axis: int) -> Value:
     return op.emit("einsum({0}, {1}, {2})", pattern, op.tensor(x), weights, order=order)
 
 
-def grid_sample(op: Op) -> Operand:
+def grid_sample(op: OnnxOp) -> Operand:
     x, grid = op.channels_last(0), op.plain(1)
     if len(x.shape) != 4:
         raise CannotImport("it samples volumes; the language samples images")
@@ -163,7 +163,7 @@ def grid_sample(op: Op) -> Operand:
     return op.result(text, x, grid, mode, padding, is_aligned or None, order=(0, 2, 3, 1))
 
 
-def affine_grid(op: Op) -> Operand:
+def affine_grid(op: OnnxOp) -> Operand:
     """Positions of an image, moved by a matrix for each sample."""
     theta, sizes = op.plain(0), op.numbers(1, "size")
     spatial = sizes[2:]

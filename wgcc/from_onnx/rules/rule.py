@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from wgcc.from_onnx.context import Given, Op
-from wgcc.from_onnx.values import Constant, Operand, Shape, Value, plain_order
+from wgcc.from_onnx.context import Given, OnnxOp
+from wgcc.from_onnx.values import Computed, Operand, Shape, Stored, plain_order
 from wgcc.syntax import ast
-from wgcc.syntax.templates import NOWHERE, call, tree_of, typed
+from wgcc.syntax.templates import NOWHERE, call, tree_of, type_expr
 
 # Returns the outputs of a node, one or several.
-Rule: TypeAlias = Callable[[Op], Operand | Sequence[Operand | None]]
+Rule: TypeAlias = Callable[[OnnxOp], Operand | Sequence[Operand | None]]
 
 
 def axis_of(axis: int, rank: int) -> int:
@@ -22,12 +22,12 @@ def common_order(operands: Sequence[Operand]) -> Shape | None:
     """The order of axes in which operands are stored; None for ONNX's own."""
     rank = max(len(item.shape) for item in operands)
     for item in operands:
-        if isinstance(item, Value) and item.order != plain_order(item.shape):
+        if isinstance(item, Computed) and item.order != plain_order(item.shape):
             return item.order if len(item.shape) == rank else None
     return None
 
 
-def align(op: Op, operands: Sequence[Operand]) -> tuple[list[Operand], Shape | None]:
+def align(op: OnnxOp, operands: Sequence[Operand]) -> tuple[list[Operand], Shape | None]:
     """Stores all operands of an operator that broadcasts in one order of axes."""
     order = common_order(operands)
     if order is None:
@@ -36,10 +36,10 @@ def align(op: Op, operands: Sequence[Operand]) -> tuple[list[Operand], Shape | N
     return [op.with_order(item, order) if item.shape else item for item in same_rank], order
 
 
-def pad_rank(op: Op, operand: Operand, rank: int) -> Operand:
+def pad_rank(op: OnnxOp, operand: Operand, rank: int) -> Operand:
     """Adds axes of size 1 in front of an operand; single numbers stay as they are."""
-    if isinstance(operand, Constant) and op.writer.is_number(operand):
-        return Constant(operand.array.reshape(()))
+    if isinstance(operand, Stored) and op.writer.is_number(operand):
+        return Stored(operand.array.reshape(()))
     missing = rank - len(operand.shape)
     if not missing:
         return operand
@@ -61,7 +61,7 @@ def dtype(name: str) -> ast.Dtype:
 
 def zeros(dtype: str, shape: Sequence[int], function: str = "zeros") -> ast.Expr:
     """`zeros(f32[2, 3])`."""
-    return call(function, typed(dtype, shape))
+    return call(function, type_expr(dtype, shape))
 
 
 def at_axis(axis: int, item: Given) -> list[ast.IndexItem]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from wgcc.from_onnx.context import Op
+from wgcc.from_onnx.context import OnnxOp
 from wgcc.from_onnx.infer import element_of
 from wgcc.from_onnx.literals import literal, number_of, real
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.indexing import window
 from wgcc.from_onnx.rules.rule import Rule, at_axis, axes_of, axis_of, common_order, part_of
-from wgcc.from_onnx.values import Constant, Operand, Value, plain_order
+from wgcc.from_onnx.values import Computed, Operand, Stored, plain_order
 from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.lazy_numpy import np
 from wgcc.syntax import ast
@@ -18,12 +18,12 @@ ZERO = ast.Float(NOWHERE, 0.0)
 BLOCKS = "rearrange({0}, {1}, a = {2}, b = {3})"
 
 
-def reshape(op: Op) -> Operand:
+def reshape(op: OnnxOp) -> Operand:
     """Also Flatten, Squeeze and Unsqueeze: the shape is known."""
     return op.view(op.operand(0), op.type.shape)
 
 
-def transpose(op: Op) -> Operand:
+def transpose(op: OnnxOp) -> Operand:
     x = op.operand(0)
     axes = tuple(op.attribute("perm", tuple(reversed(range(len(x.shape))))))
     if axes == plain_order(x.shape):
@@ -31,7 +31,7 @@ def transpose(op: Op) -> Operand:
     return op.permute(x, axes)
 
 
-def concat(op: Op) -> Operand:
+def concat(op: OnnxOp) -> Operand:
     operands = [op.operand(place) for place in range(len(op.inputs))]
     operands = [item for item in operands if 0 not in item.shape]
     if len(operands) == 1:
@@ -43,16 +43,16 @@ def concat(op: Op) -> Operand:
     return op.result("concat({0}, axis = {1})", tensors, place, order=order)
 
 
-def split(op: Op) -> list[Operand | None]:
+def split(op: OnnxOp) -> list[Operand | None]:
     x = op.operand(0)
     axis = axis_of(op.attribute("axis", 0), len(x.shape))
     order = x.order
     sizes = [kind.shape[axis] for kind in op.types]
     parts: list[Operand | None] = [
-        op.output(place, order) if size else Constant(np.zeros(op.types[place].shape, np.float32))
+        op.output(place, order) if size else Stored(np.zeros(op.types[place].shape, np.float32))
         for place, size in enumerate(sizes)
     ]
-    values = tuple(item for item in parts if isinstance(item, Value))
+    values = tuple(item for item in parts if isinstance(item, Computed))
     sizes = [size for size in sizes if size]
     if len(values) == 1:
         return [x if item is values[0] else item for item in parts]
@@ -64,10 +64,10 @@ def split(op: Op) -> list[Operand | None]:
     return parts
 
 
-def slice_(op: Op) -> Operand:
+def slice_(op: OnnxOp) -> Operand:
     x = op.operand(0)
     rank = len(x.shape)
-    if op.has(1) and isinstance(op.operand(1), Value):
+    if op.has(1) and isinstance(op.operand(1), Computed):
         return window(op)
     if op.has(1):
         starts, ends = op.numbers(1, "starts"), op.numbers(2, "ends")
@@ -84,7 +84,7 @@ def slice_(op: Op) -> Operand:
     return slice_axes(op, x, ranges)
 
 
-def slice_axes(op: Op, x: Operand, ranges: dict[int, tuple[int, int, int]]) -> Operand:
+def slice_axes(op: OnnxOp, x: Operand, ranges: dict[int, tuple[int, int, int]]) -> Operand:
     """Cuts ranges out of axes; a range is what `slice.indices` gives."""
     order = x.order
     cut = [axis for axis, held in ranges.items() if held != (0, x.shape[axis], 1)]
@@ -103,7 +103,7 @@ def _range(bounds: tuple[int, int, int] | None, size: int) -> ast.Slice:
     return part_of(start, None if end < 0 else end, step)
 
 
-def pad(op: Op) -> Operand:
+def pad(op: OnnxOp) -> Operand:
     x = op.operand(0)
     rank = len(x.shape)
     widths = op.numbers(1, "widths") if op.has(1) else list(op.attribute("pads"))
@@ -116,7 +116,7 @@ def pad(op: Op) -> Operand:
     return pad_axes(op, x, pairs, mode, value)
 
 
-def _pad_value(op: Op) -> ast.Expr:
+def _pad_value(op: OnnxOp) -> ast.Expr:
     if op.has(2):
         return literal(op.constant(2, "value"))
     return real(op.attribute("value", 0.0))
@@ -126,7 +126,7 @@ MODES = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wra
 
 
 def pad_axes(
-    op: Op, x: Operand, pairs: dict[int, tuple[int, int]], mode: str = "constant",
+    op: OnnxOp, x: Operand, pairs: dict[int, tuple[int, int]], mode: str = "constant",
     value: ast.Expr = ZERO,
 ) -> Operand:  # fmt: skip
     """Pads one axis after the other; negative widths cut elements off."""
@@ -147,14 +147,14 @@ def pad_axes(
     return x
 
 
-def expand(op: Op) -> Operand:
+def expand(op: OnnxOp) -> Operand:
     x = op.plain(0)
     if x.shape == op.type.shape:
         return x
     return op.result("expand({0}, {1})", x, list(op.type.shape))
 
 
-def tile(op: Op) -> Operand:
+def tile(op: OnnxOp) -> Operand:
     x = op.plain(0)
     counts = op.numbers(1, "counts")
     if set(counts) == {1}:
@@ -162,31 +162,31 @@ def tile(op: Op) -> Operand:
     return op.result("tile({0}, {1})", x, axes_of(counts))
 
 
-def depth_to_space(op: Op) -> Operand:
+def depth_to_space(op: OnnxOp) -> Operand:
     x, block = op.channels_last(0), int(op.attribute("blocksize"))
     names = "a b c" if op.attribute("mode", "DCR") == "DCR" else "c a b"
     pattern = f"n h w ({names}) -> n (h a) (w b) c"
     return op.result(BLOCKS, x, pattern, block, block, order=(0, 2, 3, 1))
 
 
-def space_to_depth(op: Op) -> Operand:
+def space_to_depth(op: OnnxOp) -> Operand:
     x, block = op.channels_last(0), int(op.attribute("blocksize"))
     names = "a b c" if op.attribute("mode", "DCR") == "DCR" else "c a b"
     pattern = f"n (h a) (w b) c -> n h w ({names})"
     return op.result(BLOCKS, x, pattern, block, block, order=(0, 2, 3, 1))
 
 
-def constant_of_shape(op: Op) -> Operand:
+def constant_of_shape(op: OnnxOp) -> Operand:
     raise CannotImport("its shape is computed at run time")
 
 
-def eye_like(op: Op) -> Operand:
+def eye_like(op: OnnxOp) -> Operand:
     rows, columns = op.type.shape
     kind = DTYPE_TABLE[op.type.dtype].numpy
-    return Constant(np.eye(rows, columns, int(op.attribute("k", 0))).astype(kind))
+    return Stored(np.eye(rows, columns, int(op.attribute("k", 0))).astype(kind))
 
 
-def reverse_sequence(op: Op) -> Operand:
+def reverse_sequence(op: OnnxOp) -> Operand:
     """Rows of different lengths, each turned round: by the positions that it reads."""
     x, lengths = op.plain(0), op.numbers(1, "lengths")
     time, batch = int(op.attribute("time_axis", 0)), int(op.attribute("batch_axis", 1))
@@ -199,7 +199,7 @@ def reverse_sequence(op: Op) -> Operand:
     return op.result("take_along_axis({0}, {1}, axis = {2})", x, op.parameter_of(ids), time)
 
 
-def center_crop_pad(op: Op) -> Operand:
+def center_crop_pad(op: OnnxOp) -> Operand:
     x, wanted = op.operand(0), op.numbers(1, "shape")
     axes = [axis_of(a, len(x.shape)) for a in op.attribute("axes", range(len(x.shape)))]
     pairs: dict[int, tuple[int, int]] = {}

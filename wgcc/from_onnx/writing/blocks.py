@@ -9,7 +9,15 @@ from itertools import groupby
 from typing import TypeAlias
 
 from wgcc.from_onnx.names import word
-from wgcc.from_onnx.values import Leaf, Member, Statement, Traced, Value, flat, values_read
+from wgcc.from_onnx.values import (
+    Computed,
+    Leaf,
+    ModelMember,
+    Statement,
+    Traced,
+    flat,
+    values_read,
+)
 from wgcc.syntax import ast
 from wgcc.syntax.templates import form, rewrite
 
@@ -18,7 +26,7 @@ SMALLEST = 2
 
 
 @dataclass(slots=True, eq=False)
-class Block:
+class LayerDraft:
     """A layer in the making: what it does, and what it gets and gives.
 
     `members` are the parameters and layers that nothing outside uses; a parameter that is also used
@@ -27,36 +35,36 @@ class Block:
 
     name: str
     body: list[Item]
-    inputs: list[Value | Member] = field(default_factory=list)
-    outputs: list[Value] = field(default_factory=list)
-    members: list[Member] = field(default_factory=list)
+    inputs: list[Computed | ModelMember] = field(default_factory=list)
+    outputs: list[Computed] = field(default_factory=list)
+    members: list[ModelMember] = field(default_factory=list)
     scope: tuple[str, ...] = ()
     loop: Statement | None = None
 
     @property
-    def round_inputs(self) -> tuple[Value, ...]:
+    def round_inputs(self) -> tuple[Computed, ...]:
         """The values that each round of a loop gets; none if this is no loop."""
         return self.loop.body.round_inputs if self.loop and self.loop.body else ()
 
     @property
-    def call_outputs(self) -> Sequence[Value]:
+    def call_outputs(self) -> Sequence[Computed]:
         """The values that one call returns; for a loop, those of one round."""
         return self.loop.body.round_outputs if self.loop and self.loop.body else self.outputs
 
     @property
-    def read(self) -> list[Value | Member]:
+    def read(self) -> list[Computed | ModelMember]:
         """The parts that it needs; for a loop these include its first states."""
         return [*(self.loop.parts if self.loop else ()), *self.inputs]
 
 
-Item: TypeAlias = "Statement | Block"
+Item: TypeAlias = "Statement | LayerDraft"
 
 
-def make_blocks(traced: Traced) -> Block:
+def make_blocks(traced: Traced) -> LayerDraft:
     """The whole graph as a block with blocks in it."""
-    wanted = [value for value in traced.outputs.values() if isinstance(value, Value)]
+    wanted = [value for value in traced.outputs.values() if isinstance(value, Computed)]
     statements = _needed_statements(traced.statements, wanted)
-    root = Block("", _group(statements, 0, ()))
+    root = LayerDraft("", _group(statements, 0, ()))
     root.inputs = list(traced.inputs.values())
     root.outputs = wanted
     uses = Counter(member for item in flat(statements) for member in members_of(item))
@@ -65,14 +73,16 @@ def make_blocks(traced: Traced) -> Block:
     return root
 
 
-def all_members(block: Block) -> Iterator[Member]:
+def all_members(block: LayerDraft) -> Iterator[ModelMember]:
     yield from block.members
     for item in block.body:
-        if isinstance(item, Block):
+        if isinstance(item, LayerDraft):
             yield from all_members(item)
 
 
-def _needed_statements(statements: Sequence[Statement], wanted: Sequence[Value]) -> list[Statement]:
+def _needed_statements(
+    statements: Sequence[Statement], wanted: Sequence[Computed]
+) -> list[Statement]:
     """The statements that the outputs depend on."""
     alive = set(wanted)
     dependencies = []
@@ -84,7 +94,7 @@ def _needed_statements(statements: Sequence[Statement], wanted: Sequence[Value])
     return dependencies[::-1]
 
 
-def _needed_rounds(statement: Statement, alive: set[Value]) -> Statement:
+def _needed_rounds(statement: Statement, alive: set[Computed]) -> Statement:
     """A loop without results that nothing reads."""
     body = statement.body
     if body is None:
@@ -116,11 +126,11 @@ def _group(statements: Sequence[Statement], depth: int, scope: tuple[str, ...]) 
         inner = (*scope, name)
         body = _group(held, depth + 1, inner)
         only = body[0] if len(body) == 1 else None
-        if isinstance(only, Block):
+        if isinstance(only, LayerDraft):
             only.name = name
             items.append(only)
         else:
-            items.append(Block(name, body, scope=inner))
+            items.append(LayerDraft(name, body, scope=inner))
     return items
 
 
@@ -130,17 +140,17 @@ def _item(statement: Statement) -> Item:
         return statement
     body = _group(statement.body.statements, len(statement.scope), statement.scope)
     name = word(statement.node) if statement.node else "loop"
-    return Block(name, body, scope=(*statement.scope, name), loop=statement)
+    return LayerDraft(name, body, scope=(*statement.scope, name), loop=statement)
 
 
-def members_of(statement: Statement) -> list[Member]:
-    return [part for part in dict.fromkeys(statement.parts) if isinstance(part, Member)]
+def members_of(statement: Statement) -> list[ModelMember]:
+    return [part for part in dict.fromkeys(statement.parts) if isinstance(part, ModelMember)]
 
 
-def statements_of(block: Block) -> Iterator[Statement]:
+def statements_of(block: LayerDraft) -> Iterator[Statement]:
     """All of a block; those of the body of a loop are in its statement."""
     for item in block.body:
-        if not isinstance(item, Block):
+        if not isinstance(item, LayerDraft):
             yield item
         elif item.loop is not None:
             yield item.loop
@@ -148,11 +158,11 @@ def statements_of(block: Block) -> Iterator[Statement]:
             yield from statements_of(item)
 
 
-def _assign_members(block: Block, uses: Counter[Member]) -> Counter[Member]:
+def _assign_members(block: LayerDraft, uses: Counter[ModelMember]) -> Counter[ModelMember]:
     """Members belong to the innermost block that has all their uses."""
-    seen: Counter[Member] = Counter()
+    seen: Counter[ModelMember] = Counter()
     for item in block.body:
-        if isinstance(item, Block):
+        if isinstance(item, LayerDraft):
             seen += _assign_members(item, uses)
             seen.update(members_of(item.loop) if item.loop else ())
         else:
@@ -164,17 +174,17 @@ def _assign_members(block: Block, uses: Counter[Member]) -> Counter[Member]:
     return seen
 
 
-def _uses(statements: Iterable[Statement], wanted: Sequence[Value]) -> Iterator[Value]:
+def _uses(statements: Iterable[Statement], wanted: Sequence[Computed]) -> Iterator[Computed]:
     for statement in flat(statements):
-        yield from (part for part in statement.parts if isinstance(part, Value))
+        yield from (part for part in statement.parts if isinstance(part, Computed))
         yield from statement.body.round_outputs if statement.body else ()
     yield from wanted
 
 
-def _connect(block: Block, uses: Counter[Value]) -> None:
+def _connect(block: LayerDraft, uses: Counter[Computed]) -> None:
     """Fills inputs and outputs of all blocks inside."""
     for item in block.body:
-        if not isinstance(item, Block):
+        if not isinstance(item, LayerDraft):
             continue
         _connect(item, uses)
         item.inputs = _outside_parts(item)
@@ -186,24 +196,24 @@ def _connect(block: Block, uses: Counter[Value]) -> None:
         item.outputs = [value for value in made if uses[value] > inside[value]]
 
 
-def _outside_parts(block: Block) -> list[Value | Member]:
-    own: set[Value | Member] = set(all_members(block))
+def _outside_parts(block: LayerDraft) -> list[Computed | ModelMember]:
+    own: set[Computed | ModelMember] = set(all_members(block))
     own.update(block.round_inputs)
     for statement in flat(statements_of(block)):
         own.update(statement.outputs)
         own.update(statement.body.round_inputs if statement.body else ())
-    parts: dict[Value | Member, None] = {}
+    parts: dict[Computed | ModelMember, None] = {}
     for statement in flat(statements_of(block)):
         parts |= dict.fromkeys(statement.parts)
     return [part for part in parts if part not in own]
 
 
-def signature(block: Block) -> Hashable:
+def signature(block: LayerDraft) -> Hashable:
     """Equal for blocks that compute the same from the same kinds of parameters, but for their
     numbers: they become one layer, used many times."""
-    numbers: dict[Value | Member, int] = {}
+    numbers: dict[Computed | ModelMember, int] = {}
 
-    def number(part: Value | Member) -> int:
+    def number(part: Computed | ModelMember) -> int:
         return numbers.setdefault(part, len(numbers))
 
     def number_leaves(tree: ast.Syntax) -> Hashable:
@@ -217,7 +227,7 @@ def signature(block: Block) -> Hashable:
     heads = tuple((number(part), _kind(part)) for part in (*block.inputs, *block.round_inputs))
     lines: list[Hashable] = []
     for item in block.body:
-        if isinstance(item, Block):
+        if isinstance(item, LayerDraft):
             ports = tuple(number(part) for part in (*item.read, *item.outputs))
             options = number_leaves(item.loop.tree) if item.loop else ()
             lines.append((signature(item), ports, options))
@@ -231,5 +241,5 @@ def signature(block: Block) -> Hashable:
     return heads, tuple(lines), members, tuple(number(value) for value in block.call_outputs)
 
 
-def _kind(part: Value | Member) -> Hashable:
-    return part.form if isinstance(part, Member) else (part.dtype, part.stored_shape)
+def _kind(part: Computed | ModelMember) -> Hashable:
+    return part.form if isinstance(part, ModelMember) else (part.dtype, part.stored_shape)

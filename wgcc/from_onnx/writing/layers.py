@@ -9,12 +9,21 @@ from typing import Any
 
 from wgcc.from_onnx.literals import replace_infinity
 from wgcc.from_onnx.names import is_keyword, word
-from wgcc.from_onnx.values import Leaf, Member, Value
-from wgcc.from_onnx.writing.blocks import Block, signature
+from wgcc.from_onnx.values import Computed, Leaf, ModelMember
+from wgcc.from_onnx.writing.blocks import LayerDraft, signature
 from wgcc.from_onnx.writing.lines import Chain, Line, lines_of
 from wgcc.lazy_numpy import Array
 from wgcc.syntax import ast
-from wgcc.syntax.templates import NOWHERE, bind, call, constructor, identifier, name, rewrite, typed
+from wgcc.syntax.templates import (
+    NOWHERE,
+    bind,
+    call,
+    constructor,
+    identifier,
+    name,
+    rewrite,
+    type_expr,
+)
 
 # What entries that train call their own values.
 TRAINING_NAMES = frozenset({"y", "loss", "accuracy"})
@@ -25,11 +34,11 @@ NUMBERED = re.compile(r"(.+)[._]\d+")
 # Of modules and results that are called like functions.
 SHORTER = {"attention": "attn", "layer_norm": "ln"}
 # A loop without states has one that nothing uses.
-NO_STATE = typed("f32", ()), ast.Float(NOWHERE, 0.0)
+NO_STATE = type_expr("f32", ()), ast.Float(NOWHERE, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class LayerType:
+class WrittenLayer:
     """A layer as written: the names of its members and blocks, in the order of the block's."""
 
     name: str
@@ -75,25 +84,25 @@ class ModelWriter:
     """The layers that the text of one model has so far, and their names."""
 
     reserved: frozenset[str]
-    types: dict[Hashable, LayerType] = field(default_factory=dict)
+    types: dict[Hashable, WrittenLayer] = field(default_factory=dict)
     type_names: set[str] = field(default_factory=set)
     layers: list[ast.Layer] = field(default_factory=list)
     remarks: dict[ast.Syntax, str] = field(default_factory=dict)
 
-    def type_of(self, block: Block) -> LayerType:
+    def type_of(self, block: LayerDraft) -> WrittenLayer:
         key = signature(block)
         if key not in self.types:
             self.types[key] = self._write_layer(block)
         return self.types[key]
 
-    def _write_layer(self, block: Block) -> LayerType:
+    def _write_layer(self, block: LayerDraft) -> WrittenLayer:
         body = BlockWriter(self, block)
         forward = body.forward()
         name = self._type_name(block.name)
         about = ("one round of " if block.loop else "") + "/".join(block.scope)
         members = (*body.declarations, forward)
         self.layers.append(ast.Layer(NOWHERE, False, identifier(name), (), (), members, about))
-        return LayerType(name, body.member_names, body.block_names)
+        return WrittenLayer(name, body.member_names, body.block_names)
 
     def _type_name(self, name: str) -> str:
         numbered = NUMBERED.fullmatch(name)
@@ -110,11 +119,11 @@ class ModelWriter:
         return unique
 
 
-def type_of(part: Value | Member) -> ast.TypeExpr:
-    return part.type if isinstance(part, Member) else typed(part.dtype, part.stored_shape)
+def type_of(part: Computed | ModelMember) -> ast.TypeExpr:
+    return part.type if isinstance(part, ModelMember) else type_expr(part.dtype, part.stored_shape)
 
 
-def types_of(parts: Sequence[Value | Member]) -> ast.TypeExpr | ast.TupleType:
+def types_of(parts: Sequence[Computed | ModelMember]) -> ast.TypeExpr | ast.TupleType:
     """One type, or a tuple."""
     joined: ast.TypeExpr | ast.TupleType = _joined_types([type_of(part) for part in parts])
     return joined
@@ -148,22 +157,22 @@ def function(
 class BlockWriter:
     """The members and statements of one block, with names."""
 
-    def __init__(self, model: ModelWriter, block: Block) -> None:
+    def __init__(self, model: ModelWriter, block: LayerDraft) -> None:
         self.model, self.block = model, block
         self.scope = Names(set(model.reserved), model.reserved)
-        self.names: dict[Value | Member, str] = {}
+        self.names: dict[Computed | ModelMember, str] = {}
         self.declarations: list[ast.Param | ast.Submodule] = []
         for part in (*block.round_inputs, *block.inputs):
             self.names[part] = self.scope.fresh(part.name, "in")
         self.member_names = tuple(self._declare(member) for member in block.members)
         self.calls = dict(self._declare_blocks())
-        blocks = [item for item in block.body if isinstance(item, Block)]
+        blocks = [item for item in block.body if isinstance(item, LayerDraft)]
         paths = (self.calls[id(item)] for item in blocks)
         self.block_names = tuple(base if n is None else f"{base}.{n}" for base, n in paths)
 
     # Members
 
-    def _declare(self, member: Member) -> str:
+    def _declare(self, member: ModelMember) -> str:
         is_param = member.layer is None
         hint = self._parameter_name(member.name) if is_param else member.name
         name = self._fresh_member(hint, "param" if is_param else "layer")
@@ -187,7 +196,7 @@ class BlockWriter:
 
     def _declare_blocks(self) -> Iterator[tuple[int, tuple[str, int | None]]]:
         """Blocks `h.0`, `h.1` … of one type are a list."""
-        blocks = [item for item in self.block.body if isinstance(item, Block)]
+        blocks = [item for item in self.block.body if isinstance(item, LayerDraft)]
         lists = _lists(blocks, self.model)
         for base, held in lists.items():
             name = self.scope.fresh(f"{base}s" if is_keyword(base) else base, "layers")
@@ -201,7 +210,7 @@ class BlockWriter:
                 self._declare_block(name, block, None)
                 yield id(block), (name, None)
 
-    def _declare_block(self, name: str, block: Block, count: int | None) -> None:
+    def _declare_block(self, name: str, block: LayerDraft, count: int | None) -> None:
         size = ast.ListSize(NOWHERE, None, ast.Int(NOWHERE, count)) if count is not None else None
         made = constructor(self.model.type_of(block).name)
         own = identifier(name)
@@ -224,7 +233,7 @@ class BlockWriter:
         for item in lines_of(self.block, self.calls):
             if isinstance(item, Chain):
                 statements += self._chain(item)
-            elif isinstance(item, Block):
+            elif isinstance(item, LayerDraft):
                 statements.append(self._call(item))
             else:
                 statements.append(self._line(item))
@@ -239,7 +248,7 @@ class BlockWriter:
             bind([self.with_names(target) for target in targets], value), line.nodes
         )
 
-    def _call(self, block: Block) -> ast.Bind:
+    def _call(self, block: LayerDraft) -> ast.Bind:
         base, place = self.calls[id(block)]
         layer: Any = name(base)
         if place is not None:
@@ -267,11 +276,11 @@ class BlockWriter:
             self.model.remarks[statement] = remark
         return statement
 
-    def _bind(self, value: Value) -> ast.Name:
+    def _bind(self, value: Computed) -> ast.Name:
         self.names[value] = self.scope.fresh(value.name)
         return name(self.names[value])
 
-    def expression(self, part: Value | Member) -> ast.Name:
+    def expression(self, part: Computed | ModelMember) -> ast.Name:
         return name(self.names[part])
 
     def with_names(self, tree: ast.Syntax) -> Any:
@@ -306,7 +315,7 @@ class BlockWriter:
         return function("forward", values, _joined_types([kept, given]), [*statements, returned])
 
     def _unpack(
-        self, wanted: str, parts: Sequence[Value | Member], unpacked: list[ast.Statement]
+        self, wanted: str, parts: Sequence[Computed | ModelMember], unpacked: list[ast.Statement]
     ) -> str:
         """The name of an argument; several parts are unpacked in the first lines."""
         if len(parts) == 1:
@@ -316,7 +325,7 @@ class BlockWriter:
             unpacked.append(bind([self.expression(part) for part in parts], name(own)))
         return own
 
-    def _scan(self, block: Block, layer: ast.Expr) -> ast.Bind:
+    def _scan(self, block: LayerDraft, layer: ast.Expr) -> ast.Bind:
         """`(h, c), ys = scan(body, (h0, c0), xs)`"""
         loop = block.loop
         assert loop is not None and loop.body is not None and isinstance(loop.tree, ast.Call)
@@ -333,8 +342,8 @@ class BlockWriter:
         return self._remark(bind(targets, whole), (loop.node,) if loop.node else ())
 
 
-def _lists(blocks: Sequence[Block], model: ModelWriter) -> dict[str, list[Block]]:
-    groups: dict[str, list[Block]] = {}
+def _lists(blocks: Sequence[LayerDraft], model: ModelWriter) -> dict[str, list[LayerDraft]]:
+    groups: dict[str, list[LayerDraft]] = {}
     for block in blocks:
         if block.name.isdigit():
             groups.setdefault("parts", []).append(block)
@@ -350,13 +359,13 @@ def _lists(blocks: Sequence[Block], model: ModelWriter) -> dict[str, list[Block]
 
 
 def collect_weights(
-    block: Block, kind: LayerType, prefix: str, model: ModelWriter
+    block: LayerDraft, kind: WrittenLayer, prefix: str, model: ModelWriter
 ) -> dict[str, Array]:
     weights: dict[str, Array] = {}
     for member, own in zip(block.members, kind.member_names, strict=True):
         for key, array in member.arrays.items():
             weights[f"{prefix}{own}.{key}" if key else f"{prefix}{own}"] = array
-    inner = [item for item in block.body if isinstance(item, Block)]
+    inner = [item for item in block.body if isinstance(item, LayerDraft)]
     for child, own in zip(inner, kind.block_names, strict=True):
         weights |= collect_weights(child, model.type_of(child), f"{prefix}{own}.", model)
     return weights

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-from wgcc.from_onnx.values import Leaf, Member, Statement, Value, leaves
-from wgcc.from_onnx.writing.blocks import Block
+from wgcc.from_onnx.values import Computed, Leaf, ModelMember, Statement, leaves
+from wgcc.from_onnx.writing.blocks import LayerDraft
 from wgcc.syntax import ast
 from wgcc.syntax.print_source import expression_text
 from wgcc.syntax.templates import NOWHERE, name, rewrite
@@ -27,12 +27,12 @@ class Line:
     """A statement, and the nodes of the ONNX file that it stands for."""
 
     tree: ast.Expr
-    outputs: tuple[Value, ...]
+    outputs: tuple[Computed, ...]
     nodes: tuple[str, ...]
     targets: tuple[ast.Expr, ...] = ()
 
     @property
-    def parts(self) -> tuple[Value | Member, ...]:
+    def parts(self) -> tuple[Computed | ModelMember, ...]:
         return leaves(self.tree)
 
     @property
@@ -45,19 +45,19 @@ class Chain:
     """Equal blocks, each of which gets what the one before it gives, at one place."""
 
     name: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[LayerDraft, ...]
     place: int
 
 
-Item: TypeAlias = "Line | Block"
+Item: TypeAlias = "Line | LayerDraft"
 # By identity of a block: the member that it is, and its place if that is a list.
 Calls: TypeAlias = Mapping[int, tuple[str, int | None]]
 
 
-def lines_of(block: Block, calls: Calls) -> list[Line | Block | Chain]:
+def lines_of(block: LayerDraft, calls: Calls) -> list[Line | LayerDraft | Chain]:
     items = [_line(item) if isinstance(item, Statement) else item for item in block.body]
-    across = {part for item in items if isinstance(item, Block) for part in parts_of(item)}
-    kept = {part for part in across if isinstance(part, Value)} | set(block.call_outputs)
+    across = {part for item in items if isinstance(item, LayerDraft) for part in parts_of(item)}
+    kept = {part for part in across if isinstance(part, Computed)} | set(block.call_outputs)
     items = _without_aliases(items, kept)
     return _find_chains(_inline(items, kept), calls)
 
@@ -66,9 +66,9 @@ def _line(item: Statement) -> Line:
     return Line(item.tree, item.outputs, (item.node,) if item.node else (), item.targets)
 
 
-def parts_of(item: Item) -> Sequence[Value | Member]:
+def parts_of(item: Item) -> Sequence[Computed | ModelMember]:
     """The parts that a line or a block reads."""
-    return item.read if isinstance(item, Block) else item.parts
+    return item.read if isinstance(item, LayerDraft) else item.parts
 
 
 def _change(tree: ast.Syntax, change: Any) -> Any:
@@ -81,9 +81,9 @@ def _measure(node: ast.Syntax) -> ast.Syntax | None:
     return WHOLE_NUMBER if isinstance(node, ast.Int) else None
 
 
-def _without_aliases(items: Sequence[Item], kept: set[Value]) -> list[Item]:
+def _without_aliases(items: Sequence[Item], kept: set[Computed]) -> list[Item]:
     """`y = x` is left out: what reads y reads x."""
-    same: dict[object, Value | Member] = {}
+    same: dict[object, Computed | ModelMember] = {}
 
     def origin(node: ast.Syntax) -> ast.Syntax | None:
         known = same.get(node.part) if isinstance(node, Leaf) else None
@@ -91,7 +91,7 @@ def _without_aliases(items: Sequence[Item], kept: set[Value]) -> list[Item]:
 
     remaining: list[Item] = []
     for item in items:
-        if isinstance(item, Block):
+        if isinstance(item, LayerDraft):
             remaining.append(item)
             continue
         line = replace(item, tree=_change(item.tree, origin))
@@ -102,13 +102,13 @@ def _without_aliases(items: Sequence[Item], kept: set[Value]) -> list[Item]:
     return remaining
 
 
-def _inline(items: Sequence[Item], kept: set[Value]) -> list[Item]:
+def _inline(items: Sequence[Item], kept: set[Computed]) -> list[Item]:
     """`kept` are values that need a name; others are written into the line that uses them."""
     uses = Counter(part for item in items for part in parts_of(item))
     waiting: dict[object, Line] = {}
     by_id: dict[int, Item] = {}
     for item in items:
-        if isinstance(item, Block):
+        if isinstance(item, LayerDraft):
             by_id[id(item)] = item
             continue
         line = item
@@ -133,8 +133,8 @@ def _with(line: Line, inner: Line) -> Line:
     return replace(line, tree=_change(line.tree, change), nodes=nodes)
 
 
-def _find_chains(items: Sequence[Item], calls: Calls) -> list[Line | Block | Chain]:
-    entries: list[Line | Block | Chain] = []
+def _find_chains(items: Sequence[Item], calls: Calls) -> list[Line | LayerDraft | Chain]:
+    entries: list[Line | LayerDraft | Chain] = []
     rest = list(items)
     while rest:
         run = _chain(rest, calls)
@@ -145,9 +145,9 @@ def _find_chains(items: Sequence[Item], calls: Calls) -> list[Line | Block | Cha
 
 def _chain(items: Sequence[Item], calls: Calls) -> Chain | None:
     """A whole list, called one after the other."""
-    run: list[Block] = []
+    run: list[LayerDraft] = []
     for item in items:
-        if not isinstance(item, Block) or item.loop is not None or len(item.outputs) != 1:
+        if not isinstance(item, LayerDraft) or item.loop is not None or len(item.outputs) != 1:
             break
         if calls[id(item)][1] != len(run) or (run and _place(run[-1], item) is None):
             break
@@ -164,7 +164,7 @@ def _chain(items: Sequence[Item], calls: Calls) -> Chain | None:
     return Chain(name, tuple(run), places.pop() or 0)
 
 
-def _place(before: Block, after: Block) -> int | None:
+def _place(before: LayerDraft, after: LayerDraft) -> int | None:
     """The input of one block that is the output of the other, if all other inputs are the same."""
     pairs = enumerate(zip(before.inputs, after.inputs, strict=True))
     differing = [place for place, (a, b) in pairs if a is not b]

@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import Any
 
 from wgcc.from_onnx.training_options import Training
-from wgcc.from_onnx.values import Constant, Member, Traced
-from wgcc.from_onnx.writing.blocks import Block, make_blocks
+from wgcc.from_onnx.values import ModelMember, Stored, Traced
+from wgcc.from_onnx.writing.blocks import LayerDraft, make_blocks
 from wgcc.from_onnx.writing.layers import (
     BlockWriter,
-    LayerType,
     ModelWriter,
+    WrittenLayer,
     argument,
     clean,
     collect_weights,
@@ -21,8 +21,8 @@ from wgcc.from_onnx.writing.layers import (
 )
 from wgcc.from_onnx.writing.trained_output import Trained, trained_output
 from wgcc.from_onnx.writing.training import (
+    ForwardPorts,
     Loss,
-    Ports,
     corrected_paths,
     named_results,
     output_of,
@@ -35,7 +35,7 @@ from wgcc.ir.dtypes import FLOATS
 from wgcc.lazy_numpy import Array
 from wgcc.syntax import ast
 from wgcc.syntax.print_source import print_source
-from wgcc.syntax.templates import NOWHERE, bind, constructor, identifier, name, typed
+from wgcc.syntax.templates import NOWHERE, bind, constructor, identifier, name, type_expr
 
 
 @dataclass(frozen=True)
@@ -114,12 +114,12 @@ def write_model(
     inputs = {key: body.names[value] for key, value in traced.inputs.items()}
     statements = body.statements()
     returned = [
-        body.expression(constants[key] if isinstance(value, Constant) else value)
+        body.expression(constants[key] if isinstance(value, Stored) else value)
         for key, value in traced.outputs.items()
     ]
     statements.append(ast.Return(NOWHERE, tuple(returned)))
     outputs = _output_names(traced, set(inputs.values()) | set(body.member_names))
-    kind = LayerType(heading.name, body.member_names, body.block_names)
+    kind = WrittenLayer(heading.name, body.member_names, body.block_names)
     writer = _Entries(traced, inputs, outputs, statements)
     if trained is None:
         members: list[Any] = [writer.predict(statements)]
@@ -146,11 +146,11 @@ class _Entries:
         params = []
         for key, value in self.traced.inputs.items():
             marked = is_entry and key in self.traced.any_floats and value.dtype in FLOATS
-            params.append(argument(self.inputs[key], typed(value.dtype, value.shape, marked)))
+            params.append(argument(self.inputs[key], type_expr(value.dtype, value.shape, marked)))
         return params
 
     def types(self) -> list[ast.TypeExpr]:
-        return [typed(value.dtype, value.shape) for value in self.traced.outputs.values()]
+        return [type_expr(value.dtype, value.shape) for value in self.traced.outputs.values()]
 
     def predict(self, body: Sequence[ast.Statement] | ast.Expr) -> ast.Function:
         results = dict(zip(self.outputs.values(), self.types(), strict=True))
@@ -166,14 +166,14 @@ def _trained_members(
     entries: _Entries,
     trained: Trained,
     training: Training,
-    root: Block,
-    kind: LayerType,
+    root: LayerDraft,
+    kind: WrittenLayer,
     model: ModelWriter,
 ) -> list[Any]:
     """All members, among them `forward`, which all entries call."""
     member_places = list(places(root, kind, model))
     count = len(entries.outputs)
-    ports = Ports(entries.ports(True), trained.place if count > 1 else None)
+    ports = ForwardPorts(entries.ports(True), trained.place if count > 1 else None)
     over = selectors(training, member_places)
     remark_frozen(entries.traced, training, member_places)
     loss = Loss(trained.loss, trained.output.shape, trained.axis)
@@ -191,7 +191,9 @@ def _corrections(training: Training, paths: Sequence[str]) -> list[ast.Replace]:
     return [ast.Replace(NOWHERE, patterns, low_rank)] if patterns else []
 
 
-def _prediction(ports: Ports, trained: Trained, count: int) -> list[ast.Statement] | ast.Expr:
+def _prediction(
+    ports: ForwardPorts, trained: Trained, count: int
+) -> list[ast.Statement] | ast.Expr:
     """The model's own outputs, of which the trained one may end in a function."""
     if not trained.function:
         return ports.forward()
@@ -202,12 +204,12 @@ def _prediction(ports: Ports, trained: Trained, count: int) -> list[ast.Statemen
     return [bind([name("y")], ports.forward()), ast.Return(NOWHERE, tuple(items))]
 
 
-def _constant_outputs(traced: Traced) -> dict[str, Member]:
+def _constant_outputs(traced: Traced) -> dict[str, ModelMember]:
     """Outputs that do not depend on inputs are frozen parameters."""
     return {
-        key: Member({"": value.array}, key, is_frozen=True)
+        key: ModelMember({"": value.array}, key, is_frozen=True)
         for key, value in traced.outputs.items()
-        if isinstance(value, Constant)
+        if isinstance(value, Stored)
     }
 
 

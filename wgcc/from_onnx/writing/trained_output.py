@@ -13,7 +13,7 @@ from typing import Any
 from wgcc.errors import WgError
 from wgcc.from_onnx.context import leaf
 from wgcc.from_onnx.training_options import Training
-from wgcc.from_onnx.values import Leaf, Shape, Statement, Traced, Value
+from wgcc.from_onnx.values import Computed, Leaf, Shape, Statement, Traced
 from wgcc.syntax import ast
 from wgcc.syntax.templates import call, rewrite
 from wgcc.syntax.tree_text import walk
@@ -37,9 +37,9 @@ class Trained:
     function: str = ""
 
     @property
-    def output(self) -> Value:
+    def output(self) -> Computed:
         output = list(self.traced.outputs.values())[self.place]
-        assert isinstance(output, Value)
+        assert isinstance(output, Computed)
         return output
 
     def prediction(self, tree: ast.Expr) -> ast.Expr:
@@ -80,10 +80,10 @@ def trained_output(traced: Traced, training: Training) -> Trained:
     return Trained(without, place, axis, loss, wanted)
 
 
-def _chosen(traced: Traced, training: Training) -> tuple[int, Value]:
+def _chosen(traced: Traced, training: Training) -> tuple[int, Computed]:
     """The output that is named, or the first of floats."""
     for place, (key, value) in enumerate(traced.outputs.items()):
-        if training.output not in (None, key) or not isinstance(value, Value):
+        if training.output not in (None, key) or not isinstance(value, Computed):
             continue
         if value.dtype == "f32" and value.shape:
             return place, value
@@ -94,7 +94,7 @@ def _chosen(traced: Traced, training: Training) -> tuple[int, Value]:
     raise WgError(f"--train: there is {wanted}: the model has {names}")
 
 
-def _class_axis(ending: Ending, output: Value, name: str) -> int:
+def _class_axis(ending: Ending, output: Computed, name: str) -> int:
     """Cross entropy needs classes along an axis that is not that of the examples."""
     lead = f"--loss cross_entropy: `{name}`"
     if ending.function == "sigmoid":
@@ -110,7 +110,7 @@ def _class_axis(ending: Ending, output: Value, name: str) -> int:
     return rank - 1 if ending.axis is None else ending.axis
 
 
-def _ending(traced: Traced, output: Value) -> Ending:
+def _ending(traced: Traced, output: Computed) -> Ending:
     made = {value: item for item in traced.statements for value in item.outputs}
     moves: list[Statement] = []
     statement = made.get(output)
@@ -146,7 +146,7 @@ def _is_move(item: Statement) -> bool:
     return is_view or item.alias_of is not None
 
 
-def _inner(item: Statement) -> Value:
+def _inner(item: Statement) -> Computed:
     """The operand of a move or a function."""
     operand = item.alias_of or item.operand
     assert operand is not None
@@ -163,7 +163,7 @@ def _before(ending: Ending, last: Statement) -> list[Statement]:
     return statements
 
 
-def _move(move: Statement, after: Value, of: Value) -> Statement:
+def _move(move: Statement, after: Computed, of: Computed) -> Statement:
     inner = _inner(move)
 
     def change(node: ast.Syntax) -> ast.Syntax | None:
@@ -173,7 +173,7 @@ def _move(move: Statement, after: Value, of: Value) -> Statement:
     return Statement((after,), tree, move.scope, move.node)
 
 
-def _axis_of_product(made: Mapping[Value, Statement], output: Value) -> int | None:
+def _axis_of_product(made: Mapping[Computed, Statement], output: Computed) -> int | None:
     """The axis of the outputs of the last product: the second of convolutions, else the last."""
     value, moves = output, list[Statement]()
     for _ in range(MOST_STEPS):
@@ -182,7 +182,7 @@ def _axis_of_product(made: Mapping[Value, Statement], output: Value) -> int | No
             break
         if _is_convolution(statement):
             return _after(moves, 1)
-        parts = [part for part in statement.parts if isinstance(part, Value)]
+        parts = [part for part in statement.parts if isinstance(part, Computed)]
         same = [part for part in parts if len(part.shape) == len(value.shape)]
         if not _is_move(statement) and not same:
             break

@@ -10,39 +10,41 @@ from fnmatch import fnmatchcase
 from wgcc.errors import WgError
 from wgcc.from_onnx.literals import real
 from wgcc.from_onnx.training_options import Training
-from wgcc.from_onnx.values import Member, Shape, Statement, Traced, axes_pattern, plain_order
-from wgcc.from_onnx.writing.blocks import Block, members_of
-from wgcc.from_onnx.writing.layers import LayerType, ModelWriter, argument, function
+from wgcc.from_onnx.values import ModelMember, Shape, Statement, Traced, axes_pattern, plain_order
+from wgcc.from_onnx.writing.blocks import LayerDraft, members_of
+from wgcc.from_onnx.writing.layers import ModelWriter, WrittenLayer, argument, function
 from wgcc.from_onnx.writing.trained_output import has_matrix_product, is_call
 from wgcc.spelling import did_you_mean
 from wgcc.syntax import ast
-from wgcc.syntax.templates import NOWHERE, bind, call, identifier, name, typed
+from wgcc.syntax.templates import NOWHERE, bind, call, identifier, name, type_expr
 from wgcc.syntax.tree_text import walk
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TrainedMember:
     """A member, its path in the model, and the statement that uses it."""
 
     path: str
-    member: Member
+    member: ModelMember
     statement: Statement
 
 
-def places(block: Block, kind: LayerType, model: ModelWriter, prefix: str = "") -> Iterator[Place]:
+def places(
+    block: LayerDraft, kind: WrittenLayer, model: ModelWriter, prefix: str = ""
+) -> Iterator[TrainedMember]:
     """All members in the order in which the model uses them."""
     own = dict(zip(block.members, kind.member_names, strict=True))
-    inner = [item for item in block.body if isinstance(item, Block)]
+    inner = [item for item in block.body if isinstance(item, LayerDraft)]
     names = dict(zip(map(id, inner), kind.block_names, strict=True))
     for item in block.body:
-        if statement := item.loop if isinstance(item, Block) else item:
+        if statement := item.loop if isinstance(item, LayerDraft) else item:
             used = [member for member in members_of(statement) if member in own]
-            yield from (Place(f"{prefix}{own[m]}", m, statement) for m in used)
-        if isinstance(item, Block):
+            yield from (TrainedMember(f"{prefix}{own[m]}", m, statement) for m in used)
+        if isinstance(item, LayerDraft):
             yield from places(item, model.type_of(item), model, f"{prefix}{names[id(item)]}.")
 
 
-def selectors(training: Training, member_places: Sequence[Place]) -> list[str] | None:
+def selectors(training: Training, member_places: Sequence[TrainedMember]) -> list[str] | None:
     """Which parameters are trained; None: all of them."""
     if training.lora:
         return ["*lora_*"]
@@ -62,7 +64,9 @@ def selectors(training: Training, member_places: Sequence[Place]) -> list[str] |
     return [pattern]
 
 
-def remark_frozen(traced: Traced, training: Training, member_places: Sequence[Place]) -> None:
+def remark_frozen(
+    traced: Traced, training: Training, member_places: Sequence[TrainedMember]
+) -> None:
     """Floats that `--train all` does not reach are named."""
     for place in member_places if training.train == "all" else ():
         has_floats = any(array.dtype.kind == "f" for array in place.member.arrays.values())
@@ -71,7 +75,7 @@ def remark_frozen(traced: Traced, training: Training, member_places: Sequence[Pl
             traced.remark(text, place.path)
 
 
-def _head(trained: Sequence[Place]) -> list[Place]:
+def _head(trained: Sequence[TrainedMember]) -> list[TrainedMember]:
     """The last product with a matrix, and what comes after it."""
     products = [place.statement for place in trained if _is_matrix_product(place)]
     last = products[-1] if products else trained[-1].statement
@@ -79,7 +83,7 @@ def _head(trained: Sequence[Place]) -> list[Place]:
     return list(trained[first:])
 
 
-def _is_matrix_product(place: Place) -> bool:
+def _is_matrix_product(place: TrainedMember) -> bool:
     """Not a bias or a norm."""
     item = place.statement
     is_product = item.layer is not None or has_matrix_product(item)
@@ -87,15 +91,15 @@ def _is_matrix_product(place: Place) -> bool:
     return is_product and any(array.ndim > 1 for array in place.member.arrays.values())
 
 
-def _names(place: Place) -> list[str]:
+def _names(place: TrainedMember) -> list[str]:
     return [f"{place.path}.{key}" if key else place.path for key in place.member.arrays]
 
 
-def _pattern(place: Place) -> str:
+def _pattern(place: TrainedMember) -> str:
     return place.path if "" in place.member.arrays else f"{place.path}.*"
 
 
-def corrected_paths(training: Training, member_places: Sequence[Place]) -> list[str]:
+def corrected_paths(training: Training, member_places: Sequence[TrainedMember]) -> list[str]:
     """Paths of the linear layers that get a correction; numbers of lists become `*`."""
     result: dict[str, None] = {}
     for pattern in training.lora:
@@ -121,7 +125,7 @@ def _list(paths: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Ports:
+class ForwardPorts:
     """The inputs of `forward` as declared by entries, and which of its outputs is trained."""
 
     declared: Sequence[ast.ValueParam]
@@ -154,8 +158,8 @@ class Loss:
 
     def target(self) -> ast.TypeExpr:
         if not self.has_classes:
-            return typed("f32", self.shape)
-        return typed("i32", [self.shape[axis] for axis in self._others])
+            return type_expr("f32", self.shape)
+        return type_expr("i32", [self.shape[axis] for axis in self._others])
 
     @property
     def _others(self) -> list[int]:
@@ -174,10 +178,10 @@ def named_results(results: Mapping[str, ast.TypeExpr]) -> ast.TupleType:
 
 
 def training_members(
-    training: Training, ports: Ports, loss: Loss, over: Sequence[str] | None
+    training: Training, ports: ForwardPorts, loss: Loss, over: Sequence[str] | None
 ) -> list[ast.Optimizer | ast.Function]:
     """The optimizer, and the entries that train and evaluate."""
-    y, target, number = name("y"), name("target"), typed("f32", ())
+    y, target, number = name("y"), name("target"), type_expr("f32", ())
     value = call(loss.name, y, target)
     measured = (call("accuracy", y, target),) if loss.has_classes else ()
     results = named_results(dict.fromkeys(("loss", "accuracy")[: 1 + len(measured)], number))

@@ -12,7 +12,7 @@ from wgcc.kernel.own.expressions import Typed, WrongFunction, check_name
 from wgcc.kernel.own.words import REFUSED
 from wgcc.kernel.parse import parse_with_places
 from wgcc.kernel.tokenize import WgslError, tokenize
-from wgcc.kernel.tree import Constant, FunctionDef, Module
+from wgcc.kernel.tree import ConstantDef, FunctionDef, Module
 
 LONGEST = 64_000
 MOST_FUNCTIONS = 100
@@ -121,7 +121,7 @@ class _Reader:
     def _refuse_repeated(self) -> None:
         seen = set[str]()
         for declared in self._module.declarations:
-            assert isinstance(declared, FunctionDef | Constant)
+            assert isinstance(declared, FunctionDef | ConstantDef)
             if declared.name in seen:
                 raise WrongFunction(f"`{declared.name}` is declared twice", declared)
             seen.add(declared.name)
@@ -133,7 +133,7 @@ class _Reader:
     def _constants(self) -> dict[str, Typed]:
         constants: dict[str, Typed] = {}
         for declared in self._module.declarations:
-            if isinstance(declared, Constant):
+            if isinstance(declared, ConstantDef):
                 check_name(declared.name, declared)
                 checker = Checker(self._module.functions, constants, self._names)
                 constants[declared.name] = checker.number(declared.value)

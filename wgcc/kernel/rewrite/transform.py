@@ -21,7 +21,7 @@ from wgcc.kernel.tree import (
     Assign,
     Binary,
     Call,
-    Constant,
+    ConstantDef,
     Declaration,
     Element,
     Expr,
@@ -213,7 +213,7 @@ def _without(holes: Holes, name: str) -> Holes:
 
 def _declaration(declared: Declaration, holes: Holes) -> Declaration:
     match declared:
-        case Constant():
+        case ConstantDef():
             return replace(declared, value=substitute(declared.value, holes))
         case Alias() | ModuleVariable():
             return replace(declared, kind=_type(declared.kind, holes))

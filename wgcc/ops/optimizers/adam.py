@@ -26,7 +26,6 @@ from math import log
 
 from wgcc.ir.graph import Attrs
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import literal
 from wgcc.ops.formula import Term
 from wgcc.ops.optimizers.kind import (
     OptimizerKind,
@@ -35,7 +34,7 @@ from wgcc.ops.optimizers.kind import (
     list_samples,
     optimizer_op,
 )
-from wgcc.ops.registry import UpdateForm
+from wgcc.ops.registry import UpdateForm, literal
 
 
 def _moments_wgsl(attrs: Attrs) -> list[str]:

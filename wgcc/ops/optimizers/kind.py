@@ -21,9 +21,17 @@ from typing import Any
 
 from wgcc.ir.graph import Attrs, TensorType
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_same, check_scalar, literal
 from wgcc.ops.formula import Term
-from wgcc.ops.registry import Op, Sample, ShapeError, Update, UpdateForm
+from wgcc.ops.registry import (
+    Op,
+    Sample,
+    ShapeError,
+    Update,
+    UpdateForm,
+    check_same,
+    check_scalar,
+    literal,
+)
 
 
 @dataclass(frozen=True, slots=True)

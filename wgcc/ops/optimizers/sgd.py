@@ -16,7 +16,6 @@ from collections.abc import Mapping
 
 from wgcc.ir.graph import Attrs
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import literal
 from wgcc.ops.optimizers.kind import (
     OptimizerKind,
     StepInputs,
@@ -24,7 +23,7 @@ from wgcc.ops.optimizers.kind import (
     list_samples,
     optimizer_op,
 )
-from wgcc.ops.registry import UpdateForm
+from wgcc.ops.registry import UpdateForm, literal
 
 
 def form(attrs: Attrs) -> UpdateForm:

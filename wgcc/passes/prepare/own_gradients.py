@@ -19,7 +19,7 @@ from functools import partial, reduce
 from wgcc.ir.graph import Builder, Graph, Node, Value
 from wgcc.ir.places import ALIGNMENT, Place, round_up
 from wgcc.ir.program import Program
-from wgcc.ops.registry import ReduceMany, Repeat, Source, Update
+from wgcc.ops.registry import FromIndex, ReduceMany, Repeat, Update
 from wgcc.passes.dataflow import (
     Flow,
     is_update,
@@ -94,7 +94,7 @@ def _values(builder: Builder, value: Value, made: Mapping[str, Node], parameters
 def _can_be_put(value: Value, made: Mapping[str, Node]) -> bool:
     """Is it computed, by no loop, and from something that is not known beforehand?"""
     maker = made.get(value.name)
-    if maker is None or moves(maker) or isinstance(lowering(maker), Source | Repeat):
+    if maker is None or moves(maker) or isinstance(lowering(maker), FromIndex | Repeat):
         return False
     return not _is_fixed(value, made)
 

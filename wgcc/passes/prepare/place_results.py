@@ -20,7 +20,7 @@ from wgcc.ir.graph import Builder, Constant, Graph, Node, TensorType, Value
 from wgcc.ir.loops import loop_of, map_bodies
 from wgcc.ir.places import MAX_BINDINGS
 from wgcc.lazy_numpy import np
-from wgcc.ops.registry import Join, Repeat, Source
+from wgcc.ops.registry import FromIndex, Join, Repeat
 from wgcc.passes.dataflow import (
     form_of,
     is_update,
@@ -113,7 +113,7 @@ class _Placer:
             return self.joined[value.name]
         node = self.made.get(value.name)
         fixed = node is None or moves(node) or is_update(node)
-        if fixed or isinstance(lowering(node), Source) or value.name in self.taken:  # type: ignore[arg-type]
+        if fixed or isinstance(lowering(node), FromIndex) or value.name in self.taken:  # type: ignore[arg-type]
             with self.builder.at(node.span if node else None, name):
                 return self.builder.apply("copy", value, name=f"{name}.copy")
         self.taken.add(value.name)
@@ -146,7 +146,7 @@ def _can_be_put(maker: Node | None) -> bool:
     """Is it computed by one kernel, which can store it anywhere?"""
     if maker is None or moves(maker) or is_update(maker):
         return False
-    return not isinstance(lowering(maker), Source | Repeat)
+    return not isinstance(lowering(maker), FromIndex | Repeat)
 
 
 def pack_results(graph: Graph) -> Graph:

@@ -16,7 +16,7 @@ from wgcc.ir.loops import Part
 from wgcc.ir.places import SCALARS
 from wgcc.kernel.build import expression, in_parens, member, select, u32
 from wgcc.kernel.tree import Assign, Binary, Call, Element, Expr, Member, Name, names_of
-from wgcc.ops.checks import literal, wgsl_type
+from wgcc.ops.registry import literal, wgsl_type
 from wgcc.schedule.kernel import BYTES, VECTOR, WORD, Binding, Grid, Place
 
 
@@ -70,7 +70,7 @@ def _atom(atom: Atom) -> Expr:
     if isinstance(atom, Variable):
         return member(atom.name)
     op = "/" if isinstance(atom, Quotient) else "%"
-    dividend = in_parens(expr_of(atom.dividend.compared()))
+    dividend = in_parens(expr_of(atom.dividend.require_small()))
     return Binary(op, dividend, u32(atom.divisor), parens=True)
 
 

@@ -27,8 +27,7 @@ from wgcc.kernel.tree import (
     Statement,
 )
 from wgcc.ops import OPS
-from wgcc.ops.checks import wgsl_type
-from wgcc.ops.registry import Helper, Indirect, Join, Pointwise, Source, View
+from wgcc.ops.registry import FromIndex, Helper, Indirect, Join, Pointwise, View, wgsl_type
 from wgcc.schedule.codegen.bindings import (
     Bindings,
     Hoisting,
@@ -46,7 +45,7 @@ def nothing_hoisted(index: Index, load: Expr, kind: str = "f32") -> Expr | None:
 
 
 @dataclass(slots=True)
-class Scope:
+class CodeScope:
     """A run of statements and the values already computed in it."""
 
     body: list[Statement] = field(default_factory=list)
@@ -66,8 +65,8 @@ class Emitter:
     def __init__(self, producers: Mapping[str, Node], bindings: Bindings) -> None:
         self.bindings = bindings
         self.functions: dict[Helper, None] = {}
-        self.outer = Scope()
-        self.inner: Scope | None = None
+        self.outer = CodeScope()
+        self.inner: CodeScope | None = None
         self.inner_variables: frozenset[Variable] = frozenset()
         self.hoist: Hoisting = identity
         self.hoist_load: Callable[[Index, Expr, str], Expr | None] = nothing_hoisted
@@ -112,24 +111,24 @@ class Emitter:
 
     def function(self, signature: str, *last: Statement) -> tuple[Declaration, ...]:
         """A function of what was computed since the one before, and some statements."""
-        body, self.outer = (*self.outer.body, *last), Scope()
+        body, self.outer = (*self.outer.body, *last), CodeScope()
         return functions(f"fn {signature} {{ BODY(); }}", BODY=body)
 
     def reader(
         self, signature: str, value: Value, coordinates: Coordinates
     ) -> tuple[Declaration, ...]:
         """A function that returns an element."""
-        self.outer = Scope()
+        self.outer = CodeScope()
         return self.function(signature, Return(self.at(value, coordinates)))
 
-    def open_loop(self, variables: frozenset[Variable]) -> Scope:
-        self.inner, self.inner_variables = Scope(), variables
+    def open_loop(self, variables: frozenset[Variable]) -> CodeScope:
+        self.inner, self.inner_variables = CodeScope(), variables
         return self.inner
 
     def close_loop(self) -> None:
         self.inner, self.inner_variables = None, frozenset()
 
-    def _scope(self, coordinates: Coordinates) -> Scope:
+    def _scope(self, coordinates: Coordinates) -> CodeScope:
         if self.inner is not None and any(
             not self.inner_variables.isdisjoint(c.variables()) for c in coordinates
         ):
@@ -201,7 +200,7 @@ class Emitter:
         if node.op == "const":
             return number(node.attrs["value"], node.output.dtype)
         lower = OPS[node.op].lower
-        assert isinstance(lower, Source)
+        assert isinstance(lower, FromIndex)
         operands = [self.at(v, ()) for v in node.inputs]
         position = expr_of(self.hoist(linear(coordinates, node.output.shape)))
         return self._expression(node, lower, operands, coordinates, i=in_parens(position))
@@ -209,7 +208,7 @@ class Emitter:
     def _expression(
         self,
         node: Node,
-        lower: Pointwise | Source,
+        lower: Pointwise | FromIndex,
         operands: list[Expr],
         coordinates: Coordinates,
         **named: Expr,
@@ -312,7 +311,7 @@ class Emitter:
     def _condition(self, low: int, index: Index, high: int) -> Expr | None:
         if index.low >= low and index.high < high:
             return None
-        index.compared()
+        index.require_small()
         if index.low >= low:
             return Binary("<", expr_of(self.hoist(index)), u32(high))
         if index.high < high:
@@ -348,7 +347,7 @@ class Emitter:
 _Rule = Callable[[Emitter, Node, Coordinates], Expr]
 _RULES: dict[type, _Rule] = {
     Pointwise: Emitter._pointwise,
-    Source: Emitter._source,
+    FromIndex: Emitter._source,
     View: Emitter._view,
     Join: Emitter._join,
     Indirect: Emitter._indirect,

@@ -11,7 +11,7 @@ from functools import cached_property, partial
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.loops import loop_of
-from wgcc.ops.registry import Indirect, Join, Pointwise, Repeat, Source, Special, View
+from wgcc.ops.registry import FromIndex, Indirect, Join, Pointwise, Repeat, Special, View
 from wgcc.passes.dataflow import (
     MOST_VIEWS,
     Flow,
@@ -341,7 +341,7 @@ class _Chooser:
         node = self.flow.producers[value.name]
         if moves(node):
             return [candidate for operand in node.inputs for candidate in self._storable(operand)]
-        return [] if isinstance(lowering(node), Source) else [value]
+        return [] if isinstance(lowering(node), FromIndex) else [value]
 
     def _storable_joins(self, value: Value) -> list[Value]:
         """The join behind `value`, if there is one and storing it saves bindings."""

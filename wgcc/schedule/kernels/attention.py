@@ -43,7 +43,7 @@ from wgcc.schedule.kernels.attention_tiles import (
     launch_tiles,
     tile_shape,
 )
-from wgcc.schedule.kernels.context import Context, GroupCode
+from wgcc.schedule.kernels.context import GroupCode, GroupContext
 
 # Blocks of rows (or keys), and spans of what they loop over: each load serves several of them.
 # Larger blocks are hardly faster and take long to compile.
@@ -53,7 +53,7 @@ BLOCK_LANES = 8
 MIN_THREADS = 16
 
 
-def attention_code(group: Group, context: Context) -> GroupCode:
+def attention_code(group: Group, context: GroupContext) -> GroupCode:
     node = group.roots[0]
     (q, k, v, *extras), (y, rows) = node.inputs, node.outputs
     sizes = AttentionSizes.of(q, k, v)
@@ -148,7 +148,7 @@ def attention_work(
 WORKGROUP, STATS_LANES = 64, 8
 
 
-def attention_grad_q_code(group: Group, context: Context) -> GroupCode:
+def attention_grad_q_code(group: Group, context: GroupContext) -> GroupCode:
     node = group.roots[0]
     sizes = AttentionSizes.of(*node.inputs[:3])
     products = (sizes.inner_4, sizes.width_4)
@@ -156,7 +156,7 @@ def attention_grad_q_code(group: Group, context: Context) -> GroupCode:
     return _code(group, context, "attention_grad_q", "dq", "key", loop)
 
 
-def attention_grad_kv_code(group: Group, context: Context) -> GroupCode:
+def attention_grad_kv_code(group: Group, context: GroupContext) -> GroupCode:
     node = group.roots[0]
     sizes = AttentionSizes.of(*node.inputs[:3])
     products = (sizes.inner_4, sizes.width_4)
@@ -165,7 +165,7 @@ def attention_grad_kv_code(group: Group, context: Context) -> GroupCode:
 
 
 def _code(
-    group: Group, context: Context, template: str, result: str, along: str, loop: TileLoop
+    group: Group, context: GroupContext, template: str, result: str, along: str, loop: TileLoop
 ) -> GroupCode:
     node = group.roots[0]
     (q, k, v, dy, *others), (*made, gradient) = node.inputs, node.outputs
@@ -223,13 +223,13 @@ def _make_stats(access: AttentionAccess, values: tuple[Value, Value, Value], vec
     access.stores("put_stats", stats)
 
 
-def attention_stats_code(group: Group, context: Context) -> GroupCode:
+def attention_stats_code(group: Group, context: GroupContext) -> GroupCode:
     node = group.roots[0]
     by_thread = _stats_by_thread(node, context)
     return context.code(_stats(node, context), by_thread.work)
 
 
-def _stats(node: Node, context: Context) -> Launch:
+def _stats(node: Node, context: GroupContext) -> Launch:
     """A few threads per row."""
     y, kept, dy = node.inputs
     batch, heads, rows, width = y.shape
@@ -261,7 +261,7 @@ def _stats(node: Node, context: Context) -> Launch:
     )
 
 
-def _stats_by_thread(node: Node, context: Context) -> Launch:
+def _stats_by_thread(node: Node, context: GroupContext) -> Launch:
     """One thread per row."""
     y, kept, dy = node.inputs
     emitter = Emitter(context.inlined, context.bindings())

@@ -14,14 +14,14 @@ from wgcc.ir.graph import Node, Value
 from wgcc.ir.index import Coordinates, linear, variable
 from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import expression, functions, member, when
-from wgcc.kernel.tree import Constant, Declaration, Name, Return, Statement
+from wgcc.kernel.tree import ConstantDef, Declaration, Name, Return, Statement
 from wgcc.ops.attention import HIDDEN, AttentionScope, optional
-from wgcc.ops.checks import wgsl_type
+from wgcc.ops.registry import wgsl_type
 from wgcc.schedule.codegen.bindings import number
 from wgcc.schedule.codegen.emitter import COMPONENTS, Emitter
-from wgcc.schedule.codegen.emitter import Scope as Statements
+from wgcc.schedule.codegen.emitter import CodeScope as Statements
 from wgcc.schedule.kernel import VECTOR, Place
-from wgcc.schedule.kernels.context import Context
+from wgcc.schedule.kernels.context import GroupContext
 from wgcc.schedule.kernels.operands import vector_of, vector_regions
 
 # So many rows, or keys, a workgroup works at together.
@@ -113,7 +113,7 @@ class TileLoop:
 class AttentionAccess:
     """Collects the functions of one kernel; `vectors` are regions bound as arrays of vectors."""
 
-    def __init__(self, context: Context, vectors: Set[Place] = frozenset()) -> None:
+    def __init__(self, context: GroupContext, vectors: Set[Place] = frozenset()) -> None:
         self.context = context
         self.emitter = Emitter(context.inlined, context.bindings(vectors))
         self.functions: list[Declaration] = []
@@ -172,8 +172,8 @@ class AttentionAccess:
         scope = AttentionScope(node.attrs["causal"], node.attrs["window"])
         offset, mask = optional(extras)
         self.functions += [
-            Constant("SCALE", number(node.attrs["scale"], "f32")),
-            Constant("HIDDEN", number(HIDDEN, "f32")),
+            ConstantDef("SCALE", number(node.attrs["scale"], "f32")),
+            ConstantDef("HIDDEN", number(HIDDEN, "f32")),
             *_ranges(scope, sizes, along),
         ]
         if offset is not None:

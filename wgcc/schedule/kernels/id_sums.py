@@ -20,13 +20,13 @@ from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import counted_loop, expression, let, select, several, statements, u32, when
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Binary, Call, Declaration, Expr, Name, Return, Statement
-from wgcc.ops.checks import wgsl_type
 from wgcc.ops.gather import FAN, RUN
+from wgcc.ops.registry import wgsl_type
 from wgcc.schedule.codegen.bindings import clamp_index, expr_of, thread_index, zero
-from wgcc.schedule.codegen.emitter import Emitter, Scope
+from wgcc.schedule.codegen.emitter import CodeScope, Emitter
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import Launch, WorkgroupVariable, grid_of, unroll_times
-from wgcc.schedule.kernels.context import Context, GroupCode
+from wgcc.schedule.kernels.context import GroupCode, GroupContext
 from wgcc.schedule.kernels.ordering import launch_sort
 
 THREADS = 256
@@ -35,7 +35,7 @@ SMALL_WORKGROUP = 64
 TILE_ELEMENTS, MOST_ROWS, BUSY = 2048, 64, 256
 
 
-def id_sums_code(group: Group, context: Context) -> GroupCode:
+def id_sums_code(group: Group, context: GroupContext) -> GroupCode:
     node = group.roots[0]
     return context.code(_tiles(node, context), _thread_per_row(node, context).work)
 
@@ -62,7 +62,7 @@ class _Tile:
 class _SumParts:
     """The parts that both ways share; `emitter` has the bindings."""
 
-    def __init__(self, node: Node, context: Context) -> None:
+    def __init__(self, node: Node, context: GroupContext) -> None:
         _, ids, order, *base = node.inputs
         self.base = base[0] if base else None
         self.output = node.output
@@ -81,7 +81,7 @@ class _SumParts:
         }  # fmt: skip
         column, row = variable("column", self.width), variable("row", self.rows)
         self._place = row * self.width + column
-        self._place.compared()
+        self._place.require_small()
 
     def _element(self, node: Node) -> tuple[Declaration, ...]:
         """The function `element(p, column)`."""
@@ -113,7 +113,7 @@ class _SumParts:
         return self.emitter.bindings.store(self.output, self._place, element)
 
 
-def _tiles(node: Node, context: Context) -> Launch:
+def _tiles(node: Node, context: GroupContext) -> Launch:
     parts = _SumParts(node, context)
     tile = _Tile.of(parts.rows, parts.width)
     times = unroll_times(parts.count)
@@ -141,7 +141,7 @@ def _tiles(node: Node, context: Context) -> Launch:
     )
 
 
-def _thread_per_row(node: Node, context: Context) -> Launch:
+def _thread_per_row(node: Node, context: GroupContext) -> Launch:
     parts = _SumParts(node, context)
     element = expression("element(p, column)")
     body = statements(
@@ -172,27 +172,27 @@ def _thread_per_row(node: Node, context: Context) -> Launch:
 MIN_SHARED_RUN = 32
 
 
-def order_ids_code(group: Group, context: Context) -> GroupCode:
+def order_ids_code(group: Group, context: GroupContext) -> GroupCode:
     node = group.roots[0]
     shared = node.output.type.size > MIN_SHARED_RUN
     return context.code(_order(node, context, shared), _order(node, context, False).work)
 
 
-def merge_ids_code(group: Group, context: Context) -> GroupCode:
+def merge_ids_code(group: Group, context: GroupContext) -> GroupCode:
     launch = _merge(group.roots[0], context)
     return context.code(launch)
 
 
 def id_reader(emitter: Emitter, ids: Value, rows: int) -> tuple[Declaration, ...]:
     """The function `id_at(p)`: the row of the table that the id at a position names."""
-    emitter.outer = Scope()
+    emitter.outer = CodeScope()
     raw = emitter.at(ids, coordinates_of(variable("p", ids.type.size), ids.shape))
     return emitter.function("id_at(p: u32) -> u32", Return(clamp_index(raw, rows - 1, ids.dtype)))
 
 
 def order_reader(emitter: Emitter, order: Value) -> tuple[Declaration, ...]:
     """The function `place(i)`: the i-th of COUNT positions."""
-    emitter.outer = Scope()
+    emitter.outer = CodeScope()
     place = emitter.at(order, (variable("i", order.type.size),))
     inside = expression("min(u32(PLACE), COUNT - 1u)", PLACE=place)
     return emitter.function("place(i: u32) -> u32", Return(inside))
@@ -203,7 +203,7 @@ def half_of(length: int) -> int:
     return 1 << (length.bit_length() - 1)
 
 
-def _order(node: Node, context: Context, shared: bool) -> Launch:
+def _order(node: Node, context: GroupContext, shared: bool) -> Launch:
     """One workgroup, or one thread, for each run."""
     emitter = Emitter(context.inlined, context.bindings())
     count = node.output.type.size
@@ -237,7 +237,7 @@ def _order_functions(
     return (*readers, *own, *put)
 
 
-def _merge(node: Node, context: Context) -> Launch:
+def _merge(node: Node, context: GroupContext) -> Launch:
     """One thread per position: how many of the other runs come before it is where it goes."""
     emitter = Emitter(context.inlined, context.bindings())
     order, ids = node.inputs
@@ -261,7 +261,7 @@ def _merge(node: Node, context: Context) -> Launch:
     )  # fmt: skip
 
 
-def scatter_code(group: Group, context: Context) -> GroupCode:
+def scatter_code(group: Group, context: GroupContext) -> GroupCode:
     node = group.roots[0]
     return context.code(_thread_per_sum(node, context), _thread_per_column(node, context).work)
 
@@ -273,7 +273,7 @@ class _ScatterParts:
     the attribute `axis` there are ids for each of them, else the same ids for all.
     """
 
-    def __init__(self, node: Node, context: Context, others: Coordinates) -> None:
+    def __init__(self, node: Node, context: GroupContext, others: Coordinates) -> None:
         self.node = node
         g, ids, *base = node.inputs
         self.base = base[0] if base else None
@@ -298,7 +298,7 @@ class _ScatterParts:
         """A total, or zero, added to what `base` has there, `after` some statements."""
         if self.base is None:
             return total or zero(self.node.output.dtype)
-        outer, self.emitter.outer = self.emitter.outer, Scope()
+        outer, self.emitter.outer = self.emitter.outer, CodeScope()
         self.emitter.close_loop()
         old = self.emitter.at(self.base, at)
         self.after, self.emitter.outer = self.emitter.outer.body, outer
@@ -308,7 +308,9 @@ class _ScatterParts:
         own = (*self.find_row, *body)
         return several(counted_loop("r", u32(0), Name("COUNT"), own), times)
 
-    def launch(self, context: Context, body: Body, threads: int, iterations: int = 0) -> Launch:
+    def launch(
+        self, context: GroupContext, body: Body, threads: int, iterations: int = 0
+    ) -> Launch:
         constants, body = {"COUNT": self.count}, (*self.emitter.outer.body, *body)
         return context.launch_threads(
             self.emitter, body, threads, SMALL_WORKGROUP, constants, iterations
@@ -319,7 +321,7 @@ def axis_of(node: Node) -> int:
     return int(node.attrs.get("axis", 0))
 
 
-def _thread_per_sum(node: Node, context: Context) -> Launch:
+def _thread_per_sum(node: Node, context: GroupContext) -> Launch:
     output, axis = node.output, axis_of(node)
     at = coordinates_of(variable("o", output.type.size), output.shape)
     parts = _ScatterParts(node, context, (*at[:axis], *at[axis + 1 :]))
@@ -342,7 +344,7 @@ def _thread_per_sum(node: Node, context: Context) -> Launch:
     return parts.launch(context, body, output.type.size, ceil_div(parts.count, times))
 
 
-def _thread_per_column(node: Node, context: Context) -> Launch:
+def _thread_per_column(node: Node, context: GroupContext) -> Launch:
     output, axis = node.output, axis_of(node)
     others = (*output.shape[:axis], *output.shape[axis + 1 :])
     columns = output.type.size // output.shape[axis]

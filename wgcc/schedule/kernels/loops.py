@@ -47,16 +47,15 @@ from wgcc.kernel.tree import (
     Statement,
     statements_of,
 )
-from wgcc.ops.checks import wgsl_type
-from wgcc.ops.registry import Reduce
+from wgcc.ops.registry import Reduce, wgsl_type
 from wgcc.passes.dataflow import lowering
 from wgcc.schedule.codegen.bindings import Touch, is_counter, thread_index
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.fuse.group import Group, column_sums, rows_of
 from wgcc.schedule.fuse.merge import RowLoops
 from wgcc.schedule.kernel import GOOD_ITERATIONS, Launch, WorkgroupVariable, grid_of, unroll_times
-from wgcc.schedule.kernels.context import Context, GroupCode
-from wgcc.schedule.kernels.lane_shape import LaneShape, lane_shape
+from wgcc.schedule.kernels.context import GroupCode, GroupContext
+from wgcc.schedule.kernels.tile_shape import LaneShape, lane_shape
 
 # Shorter rows are reduced by one thread.
 MIN_SHARED_ROW = 32
@@ -68,7 +67,7 @@ THREADS = (32, 64, 128, 256)
 MANY_RESULTS = 65_536
 
 
-def loop_code(group: Group, context: Context) -> GroupCode:
+def loop_code(group: Group, context: GroupContext) -> GroupCode:
     """The launch of a loop group; its work is said for one thread per result."""
     assert group.space is not None
     if column_sums(group.roots, group.space):
@@ -86,7 +85,7 @@ def loop_code(group: Group, context: Context) -> GroupCode:
     return context.code(_workgroups(group, context, shape), by_thread.work)
 
 
-def loop_candidates(group: Group, context: Context) -> list[Launch]:
+def loop_candidates(group: Group, context: GroupContext) -> list[Launch]:
     """Other numbers of threads; and rows shared by a workgroup, or not."""
     assert group.space is not None
     if column_sums(group.roots, group.space):
@@ -139,7 +138,7 @@ class _Reduction:
 class _Writer:
     """Writes the body of one kernel. `shape` says how lanes of a workgroup share rows, if so."""
 
-    def __init__(self, group: Group, context: Context, shape: LaneShape | None = None) -> None:
+    def __init__(self, group: Group, context: GroupContext, shape: LaneShape | None = None) -> None:
         assert group.space is not None
         self.space: Space = group.space
         self.shape = shape
@@ -306,7 +305,7 @@ class _Writer:
         return stored and node not in self.columns and self.loops.before(value) == number
 
 
-def _row_groups(group: Group, context: Context, shape: LaneShape | None) -> Launch:
+def _row_groups(group: Group, context: GroupContext, shape: LaneShape | None) -> Launch:
     """Workgroups that take several rows one after the other; without a shape, threads that do."""
     writer = _Writer(group, context, shape)
     body = writer.body()
@@ -351,7 +350,7 @@ def _has_loop(loop: Loop) -> bool:
     return any(isinstance(part, Loop) for part in statements_of(loop.body))
 
 
-def _workgroups(group: Group, context: Context, shape: LaneShape) -> Launch:
+def _workgroups(group: Group, context: GroupContext, shape: LaneShape) -> Launch:
     """Workgroups that share rows."""
     writer = _Writer(group, context, shape)
     body = writer.body()

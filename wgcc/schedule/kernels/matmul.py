@@ -34,7 +34,7 @@ from wgcc.schedule.kernel import (
     WorkgroupVariable,
     grid_of,
 )
-from wgcc.schedule.kernels.context import Context, GroupCode
+from wgcc.schedule.kernels.context import GroupCode, GroupContext
 from wgcc.schedule.kernels.operands import (
     INNER,
     Operand,
@@ -57,24 +57,24 @@ CANDIDATES = 4
 UNROLLED_FLOPS, UNROLLED = 1 << 28, 1024
 
 
-def matmul_code(group: Group, context: Context) -> GroupCode:
+def matmul_code(group: Group, context: GroupContext) -> GroupCode:
     """The tiles that should be best on most GPUs."""
     (tile,) = tile_shapes(_sizes(group), width=_width(group, context))
     return context.code(_tiles(group, context, tile), _work(group, context))
 
 
-def matmul_candidates(group: Group, context: Context) -> list[Launch]:
+def matmul_candidates(group: Group, context: GroupContext) -> list[Launch]:
     """Other tiles that may be faster on some adapter."""
     tiles = tile_shapes(_sizes(group), CANDIDATES + 1, _width(group, context))[1:]
     return [_tiles(group, context, tile) for tile in tiles]
 
 
-def _width(group: Group, context: Context) -> int:
+def _width(group: Group, context: GroupContext) -> int:
     """Bytes of an element of the operands; of the wider one, if they differ."""
     return WORD // 2 if all(_halves(group, context).values()) else WORD
 
 
-def _work(group: Group, context: Context) -> DispatchWork:
+def _work(group: Group, context: GroupContext) -> DispatchWork:
     """The product itself: functions that load one element and make use of one result."""
     sizes, sums = _sizes(group), _bias_gradient(group) is not None
     forms = Forms(*_operands(group), is_vector=False, vectors=frozenset())
@@ -83,7 +83,7 @@ def _work(group: Group, context: Context) -> DispatchWork:
     return context.work(used, task, functions, {})
 
 
-def _tiles(group: Group, context: Context, tile: Tile) -> Launch:
+def _tiles(group: Group, context: GroupContext, tile: Tile) -> Launch:
     sizes, halves = _sizes(group), _halves(group, context)
     forms = _forms(group, context, tile)
     functions, used, hoisted = _functions(group, context, forms)
@@ -179,7 +179,7 @@ def _is_worth_unrolling(tile: Tile, sizes: Sizes) -> bool:
     return sizes.flops >= UNROLLED_FLOPS and tile.tm * tile.tn * tile.tk <= UNROLLED
 
 
-def _halves(group: Group, context: Context) -> dict[str, bool]:
+def _halves(group: Group, context: GroupContext) -> dict[str, bool]:
     """Which operands are shared as halves."""
     left, right = map(context.is_shared_as_half, group.roots[0].inputs)
     return {"left": left, "right": right}
@@ -206,7 +206,7 @@ class Forms:
         return VECTOR if operand.name in self.wide else 1
 
 
-def _forms(group: Group, context: Context, tile: Tile) -> Forms:
+def _forms(group: Group, context: GroupContext, tile: Tile) -> Forms:
     """As many vectors as the layouts allow, each region bound in one way only.
 
     What slices add is not in vectors.
@@ -248,7 +248,7 @@ def _scalar(operand: Operand) -> Operand:
     return replace(operand, vector=False)
 
 
-def _results_touched(group: Group, context: Context, is_vector: bool) -> list[Touch]:
+def _results_touched(group: Group, context: GroupContext, is_vector: bool) -> list[Touch]:
     """The elements that making use of results touches."""
     bindings = context.bindings()
     own = {root.output.name: root for root in _steps(group)[1:]}
@@ -280,7 +280,7 @@ def _operands(group: Group) -> tuple[Operand, Operand]:
 
 
 def _functions(
-    group: Group, context: Context, forms: Forms, hoisted: bool = True
+    group: Group, context: GroupContext, forms: Forms, hoisted: bool = True
 ) -> tuple[list[Declaration], Emitter, tuple[bool, bool]]:
     """`left`, `right` and `finish`: load elements of either operand, make use of results.
 
@@ -314,7 +314,7 @@ def _steps(group: Group) -> list[Node]:
 
 
 def _finisher(
-    group: Group, context: Context, emitter: Emitter, is_vector: bool
+    group: Group, context: GroupContext, emitter: Emitter, is_vector: bool
 ) -> tuple[Declaration, ...]:
     """The function that makes use of one result, or of four side by side."""
     emitter.shares = is_vector
@@ -338,7 +338,7 @@ def _finisher(
 
 
 def _by_column(
-    group: Group, context: Context, roots: list[Node], stores: list[Assign], is_vector: bool
+    group: Group, context: GroupContext, roots: list[Node], stores: list[Assign], is_vector: bool
 ) -> Body:
     """Stores of parts of the columns under conditions: one statement if all columns have a part."""
     pairs = [(_part_of(root, group, context), s) for root, s in zip(roots, stores, strict=True)]
@@ -362,12 +362,12 @@ def _if_inside(column: Expr, part: ColumnPart, store: Assign) -> If:
     return If(inside, (store,), one_line=True)
 
 
-def _part_of(root: Node, group: Group, context: Context) -> ColumnPart | None:
+def _part_of(root: Node, group: Group, context: GroupContext) -> ColumnPart | None:
     return column_part(root, group.roots[0].output, context.inlined)
 
 
 def _result(
-    group: Group, context: Context, emitter: Emitter, component: int | None
+    group: Group, context: GroupContext, emitter: Emitter, component: int | None
 ) -> list[tuple[Node, Index, Expr]]:
     """The stores of the group: root, position, element. `component`: of a vector of results."""
     product = group.roots[0].output

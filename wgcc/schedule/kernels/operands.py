@@ -27,10 +27,10 @@ from wgcc.kernel.tree import Call, Declaration, Expr, FunctionDef, Member, Retur
 from wgcc.passes.dataflow import moves
 from wgcc.passes.lay_out import may_be_copied
 from wgcc.schedule.codegen.bindings import Parts, Touch, expr_of, identity
-from wgcc.schedule.codegen.emitter import COMPONENTS, Emitter, Scope, nothing_hoisted
+from wgcc.schedule.codegen.emitter import COMPONENTS, CodeScope, Emitter, nothing_hoisted
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import VECTOR, Place
-from wgcc.schedule.kernels.context import Context
+from wgcc.schedule.kernels.context import GroupContext
 
 INNER = "k"
 # Lanes of a subgroup, elements in a sector of memory, and a tile, for choosing an axis.
@@ -80,7 +80,7 @@ class Operand:
         return tuple(coordinates)
 
 
-def orient(operand: Operand, context: Context) -> Operand:
+def orient(operand: Operand, context: GroupContext) -> Operand:
     """The operand with the axis along which it is loaded best."""
     for letter in (operand.own, INNER):
         if operand.extent(letter) % VECTOR == 0:
@@ -92,7 +92,7 @@ def orient(operand: Operand, context: Context) -> Operand:
     return replace(operand, fast=min(sectors, key=lambda letter: sectors[letter]))
 
 
-def touched_by(operand: Operand, context: Context) -> list[Touch]:
+def touched_by(operand: Operand, context: GroupContext) -> list[Touch]:
     """The elements that loading it touches; good for no code."""
     bindings = context.bindings()
     trial = Emitter(context.inlined, bindings)
@@ -102,7 +102,7 @@ def touched_by(operand: Operand, context: Context) -> list[Touch]:
     return bindings.touched
 
 
-def streamed_by(operand: Operand, context: Context) -> set[Place]:
+def streamed_by(operand: Operand, context: GroupContext) -> set[Place]:
     """The regions in which it reads other elements along the axis on which it is loaded."""
     return _streamed_regions(operand, touched_by(operand, context))
 
@@ -117,7 +117,7 @@ def vector_regions(touched: Sequence[Touch]) -> set[Place]:
     return {t.region for t in touched} - {t.region for t in touched if not t.may_be_vector}
 
 
-def _is_loaded_by_vectors(operand: Operand, context: Context) -> bool:
+def _is_loaded_by_vectors(operand: Operand, context: GroupContext) -> bool:
     touched = touched_by(operand, context)
     streamed = _streamed_regions(operand, touched)
     return bool(streamed) and streamed <= vector_regions(touched)
@@ -141,7 +141,7 @@ def _sectors(operand: Operand, positions: list[Index], fast: str) -> tuple[int, 
 Loader = tuple[tuple[Declaration, ...], bool]
 
 
-def write_loader(operand: Operand, context: Context, emitter: Emitter) -> Loader:
+def write_loader(operand: Operand, context: GroupContext, emitter: Emitter) -> Loader:
     """The loading function, and whether its arguments are `NAME_side(…)` and `NAME_step(k)`."""
     inner = (INNER, f"{INNER}{VECTOR}")
     own = tuple(name for name in operand.parameters if name not in inner)
@@ -157,13 +157,15 @@ def write_loader(operand: Operand, context: Context, emitter: Emitter) -> Loader
     return (*hoist.functions(operand.name), *load), True
 
 
-def write_plain_loader(operand: Operand, context: Context, emitter: Emitter) -> Loader:
+def write_plain_loader(operand: Operand, context: GroupContext, emitter: Emitter) -> Loader:
     """The loading function, of plain coordinates."""
     parameters = ", ".join(f"{name}: u32" for name in operand.parameters)
     return _loader(operand, parameters, emitter), False
 
 
-def _try_hoisting(operand: Operand, context: Context, hoist: Hoist, vectors: Set[Place]) -> Hoist:
+def _try_hoisting(
+    operand: Operand, context: GroupContext, hoist: Hoist, vectors: Set[Place]
+) -> Hoist:
     """Shows what could be hoisted; good for no code, because buffers have other names here."""
     trial = Emitter(context.inlined, context.bindings(vectors))
     trial.hoist, trial.hoist_load = hoist, hoist.hoist_load
@@ -172,7 +174,7 @@ def _try_hoisting(operand: Operand, context: Context, hoist: Hoist, vectors: Set
 
 
 def _loader(operand: Operand, parameters: str, emitter: Emitter) -> tuple[Declaration, ...]:
-    emitter.outer = Scope()
+    emitter.outer = CodeScope()
     emitter.shares = operand.vector
     count = VECTOR if operand.vector else 1
     parts = [emitter.at(operand.value, operand.at(component)) for component in range(count)]
@@ -296,4 +298,4 @@ class Hoist:
         if isinstance(atom, Variable):
             return atom
         kind = Quotient if isinstance(atom, Quotient) else Remainder
-        return kind(self(atom.dividend.compared()), atom.divisor)
+        return kind(self(atom.dividend.require_small()), atom.divisor)

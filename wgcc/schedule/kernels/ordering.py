@@ -16,13 +16,13 @@ from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import expression, select, statements
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Call, Declaration, Expr, Name, Return
-from wgcc.ops.checks import wgsl_type
 from wgcc.ops.ordering import HIDDEN
+from wgcc.ops.registry import wgsl_type
 from wgcc.schedule.codegen.bindings import number, thread_index
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import Launch, WorkgroupVariable, grid_of, unroll_times
-from wgcc.schedule.kernels.context import Context, GroupCode
+from wgcc.schedule.kernels.context import GroupCode, GroupContext
 
 THREADS = 64
 # The most that WebGPU's default limits allow.
@@ -33,14 +33,14 @@ MIN_SHARED_ROW = 32
 MOST_IN_WORKGROUP = 2048
 
 
-def sort_code(group: Group, context: Context) -> GroupCode:
+def sort_code(group: Group, context: GroupContext) -> GroupCode:
     node = group.roots[0]
     shared = node.output.shape[node.attrs["axis"]] > MIN_SHARED_ROW
     launch = _launch_row_sort(node, context, shared)
     return context.code(launch, _launch_row_sort(node, context, False).work)
 
 
-def _launch_row_sort(node: Node, context: Context, shared: bool) -> Launch:
+def _launch_row_sort(node: Node, context: GroupContext, shared: bool) -> Launch:
     emitter = Emitter(context.inlined, context.bindings())
     length = node.output.shape[node.attrs["axis"]]
     rows = node.output.type.size // length
@@ -50,7 +50,7 @@ def _launch_row_sort(node: Node, context: Context, shared: bool) -> Launch:
 
 
 def launch_sort(
-    context: Context,
+    context: GroupContext,
     emitter: Emitter,
     own: tuple[Declaration, ...],
     size: tuple[int, int],
@@ -132,14 +132,14 @@ UNROLLED, MAX_UNROLLED = 4, 16
 LOOKS = 64
 
 
-def select_code(group: Group, context: Context) -> GroupCode:
+def select_code(group: Group, context: GroupContext) -> GroupCode:
     node = group.roots[0]
     shared = node.output.shape[-1] >= MIN_SHARED_ROW
     gpu, plain = (_launch_select(node, context, *how) for how in ((shared, True), (False, False)))
     return context.code(gpu, plain.work)
 
 
-def _launch_select(node: Node, context: Context, shared: bool, limited: bool) -> Launch:
+def _launch_select(node: Node, context: GroupContext, shared: bool, limited: bool) -> Launch:
     """`limited`: a driver ends long loops."""
     emitter = Emitter(context.inlined, context.bindings())
     classes = node.output.shape[-1]

@@ -27,21 +27,21 @@ from wgcc.schedule.codegen.bindings import thread_index
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import GOOD_ITERATIONS, MAX_UNROLLED, Launch, grid_of, unroll_times
-from wgcc.schedule.kernels.context import Context, GroupCode
+from wgcc.schedule.kernels.context import GroupCode, GroupContext
 from wgcc.schedule.kernels.ordering import key_of
 
 WORKGROUP = 64
 
 
-def scan_code(group: Group, context: Context) -> GroupCode:
+def scan_code(group: Group, context: GroupContext) -> GroupCode:
     return _code(group.roots[0], context, _sum)
 
 
-def running_best_code(group: Group, context: Context) -> GroupCode:
+def running_best_code(group: Group, context: GroupContext) -> GroupCode:
     return _code(group.roots[0], context, _best)
 
 
-def _code(node: Node, context: Context, rule: Rule) -> GroupCode:
+def _code(node: Node, context: GroupContext, rule: Rule) -> GroupCode:
     launch, plain = (_launch(node, context, most, rule) for most in (MAX_UNROLLED, 1))
     return context.code(launch, plain.work)
 
@@ -70,7 +70,7 @@ class _Step:
 Rule = Callable[[Node, Sequence[Expr]], _Step]
 
 
-def _launch(node: Node, context: Context, most: int, rule: Rule) -> Launch:
+def _launch(node: Node, context: GroupContext, most: int, rule: Rule) -> Launch:
     shape = node.output.shape
     space = reduction_space(shape, (node.attrs["axis"],))
     emitter = Emitter(context.inlined, context.bindings())
@@ -126,7 +126,7 @@ class StateSizes:
         return variable(name, {**extents, **rows}[name])
 
 
-def state_scan_code(group: Group, context: Context) -> GroupCode:
+def state_scan_code(group: Group, context: GroupContext) -> GroupCode:
     """Forward: states carried through time, kept at each chunk's start; with or without y."""
     node = group.roots[0]
     sizes = _sizes(node, node.inputs[0])
@@ -137,7 +137,7 @@ def state_scan_code(group: Group, context: Context) -> GroupCode:
     return _carrying(kernel, sizes.states) if y else _carrying(kernel)
 
 
-def state_ends_code(group: Group, context: Context) -> GroupCode:
+def state_ends_code(group: Group, context: GroupContext) -> GroupCode:
     """Backward: what reaches the end of each chunk from later ones."""
     node = group.roots[0]
     writes = {"put_end": (node.output, "z k n e")}
@@ -145,7 +145,7 @@ def state_ends_code(group: Group, context: Context) -> GroupCode:
     return _carrying(_Kernel(node, context, sizes, "state_ends", writes))
 
 
-def state_output_code(group: Group, context: Context) -> GroupCode:
+def state_output_code(group: Group, context: GroupContext) -> GroupCode:
     node = group.roots[0]
     sizes = _sizes(node, node.inputs[0])
     writes = {"put_y": (node.output, "z t e")}
@@ -154,7 +154,7 @@ def state_output_code(group: Group, context: Context) -> GroupCode:
     return context.code(launch)
 
 
-def state_grad_channels_code(group: Group, context: Context) -> GroupCode:
+def state_grad_channels_code(group: Group, context: GroupContext) -> GroupCode:
     node = group.roots[0]
     sizes = _sizes(node, node.inputs[0])
     writes = {"put": (node.output, "z k row e")}
@@ -163,7 +163,7 @@ def state_grad_channels_code(group: Group, context: Context) -> GroupCode:
     return context.code(launch)
 
 
-def state_grad_states_code(group: Group, context: Context) -> GroupCode:
+def state_grad_states_code(group: Group, context: GroupContext) -> GroupCode:
     node = group.roots[0]
     sizes, parts = _sizes(node, node.inputs[0]), int(node.attrs["parts"])
     writes = {"put_db": (node.output, "part z t n"), "put_dc": (node.output, "part z t n+")}
@@ -204,7 +204,7 @@ _INPUTS = {
 @dataclass(frozen=True, slots=True)
 class _Kernel:
     node: Node
-    context: Context
+    context: GroupContext
     sizes: StateSizes
     template: str
     writes: Mapping[str, tuple[Value, str]]

@@ -14,7 +14,7 @@ from wgcc.ops.stats import BINS, KINDS
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import Launch, WorkgroupVariable, unroll_times
-from wgcc.schedule.kernels.context import Context, GroupCode
+from wgcc.schedule.kernels.context import GroupCode, GroupContext
 from wgcc.schedule.kernels.ordering import PairReduction
 
 THREADS = 256
@@ -28,12 +28,12 @@ REDUCTIONS = (
 )
 
 
-def stats_code(group: Group, context: Context) -> GroupCode:
+def stats_code(group: Group, context: GroupContext) -> GroupCode:
     node = group.roots[0]
     return context.code(_launch(node, context, True), _launch(node, context, False).work)
 
 
-def _launch(node: Node, context: Context, shared: bool) -> Launch:
+def _launch(node: Node, context: GroupContext, shared: bool) -> Launch:
     emitter = Emitter(context.inlined, context.bindings())
     length, threads = node.inputs[0].type.size, THREADS if shared else 1
     share = ceil_div(length, threads)

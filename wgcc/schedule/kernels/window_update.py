@@ -14,16 +14,16 @@ from wgcc.ir.places import ceil_div
 from wgcc.kernel.build import all_of, expression, in_parens, select, statements, u32, when
 from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import Assign, Binary, Expr, Name, Statement
-from wgcc.ops.checks import wgsl_type
+from wgcc.ops.registry import wgsl_type
 from wgcc.schedule.codegen.bindings import byte_of, clamp_index, expr_of
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.fuse.group import Group
-from wgcc.schedule.kernels.context import Context, GroupCode
+from wgcc.schedule.kernels.context import GroupCode, GroupContext
 
 WORKGROUP = 64
 
 
-def window_update_code(group: Group, context: Context) -> GroupCode:
+def window_update_code(group: Group, context: GroupContext) -> GroupCode:
     """One kernel for all nodes, which have equal types: each thread does the same for each."""
     first, emitter = group.roots[0], Emitter(context.inlined, context.bindings())
     base, update, _ = first.inputs
@@ -77,7 +77,7 @@ def _merge(node: Node, at: _Start, emitter: Emitter) -> Body:
     return (emitter.store(node.output, here, select(old, new, inside)),)
 
 
-def _start(node: Node, emitter: Emitter, context: Context) -> _Start:
+def _start(node: Node, emitter: Emitter, context: GroupContext) -> _Start:
     """The start is clamped all the same, because addresses must be valid whether or not it fits."""
     base, update, at = node.inputs
     axis = int(node.attrs["axis"])

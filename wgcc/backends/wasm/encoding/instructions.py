@@ -1,4 +1,5 @@
-"""The binary format: numbers, names, vectors and sections, and the instructions of kernels.
+"""The binary format: numbers, names, vectors and sections, and the instructions of kernels, written
+and read back.
 
 Numbers are 32 or 64 bits wide: arithmetic on lanes of 8 and 16 bits is left out, because kernels
 unpack elements into words.
@@ -7,7 +8,7 @@ unpack elements into words.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 # Types of values, by the byte that stands for them.
@@ -15,7 +16,7 @@ I32, I64, F32, F64, V128 = 0x7F, 0x7E, 0x7D, 0x7C, 0x7B
 TYPE_NAMES = {I32: "i32", I64: "i64", F32: "f32", F64: "f64", V128: "v128"}
 
 
-def unsigned(number: int) -> bytes:
+def leb128(number: int) -> bytes:
     """LEB128 of a number that is not negative."""
     if number < 128:
         return _SMALL[number]
@@ -30,7 +31,7 @@ def unsigned(number: int) -> bytes:
 _SMALL = [bytes([number]) for number in range(128)]
 
 
-def signed(number: int) -> bytes:
+def signed_leb128(number: int) -> bytes:
     """LEB128 of a number with a sign."""
     if -64 <= number < 64:
         return _SMALL[number & 127]
@@ -53,20 +54,20 @@ def wrap_i32(number: int) -> int:
 
 def utf8(text: str) -> bytes:
     encoded = text.encode()
-    return unsigned(len(encoded)) + encoded
+    return leb128(len(encoded)) + encoded
 
 
 def vector(items: Sequence[bytes]) -> bytes:
-    return unsigned(len(items)) + b"".join(items)
+    return leb128(len(items)) + b"".join(items)
 
 
 def section(number: int, content: bytes) -> bytes:
-    return bytes([number]) + unsigned(len(content)) + content
+    return bytes([number]) + leb128(len(content)) + content
 
 
 def function_type(params: Iterable[int], results: Iterable[int]) -> bytes:
     takes, gives = bytes(params), bytes(results)
-    return b"\x60" + unsigned(len(takes)) + takes + unsigned(len(gives)) + gives
+    return b"\x60" + leb128(len(takes)) + takes + leb128(len(gives)) + gives
 
 
 def read_unsigned(code: bytes, at: int) -> tuple[int, int]:
@@ -226,7 +227,7 @@ def _simd() -> list[Instruction]:
 
 
 def _vector(code: int, name: str, immediates: int, align: int = 0) -> Instruction:
-    return Instruction(name, b"\xfd" + unsigned(code), immediates, align)
+    return Instruction(name, b"\xfd" + leb128(code), immediates, align)
 
 
 _ATOMIC = (
@@ -257,3 +258,62 @@ INSTRUCTIONS = {
 }
 # Those without immediates, which are most of what a kernel holds.
 PLAIN_CODES = {i.name: i.code for i in INSTRUCTIONS.values() if i.immediates in (PLAIN, FIXED)}
+
+
+_PREFIXES = (0xFC, 0xFD, 0xFE)
+
+
+def instruction_at(code: bytes, at: int) -> Instruction:
+    return _BY_OPCODE[_opcode(code, at)]
+
+
+def decode(code: bytes) -> Iterator[tuple[int, int, str]]:
+    """The start, the end and the name of each instruction."""
+    at = 0
+    while at < len(code):
+        instruction = instruction_at(code, at)
+        skip = _SKIPS.get(instruction.immediates)
+        end = at + len(instruction.code)
+        end = skip(code, end) if skip else end
+        yield at, end, instruction.name
+        at = end
+
+
+def _opcode(code: bytes, at: int) -> tuple[int, int]:
+    return (code[at], read_unsigned(code, at + 1)[0] if code[at] in _PREFIXES else 0)
+
+
+_BY_OPCODE = {_opcode(i.code + b"\0", 0): i for i in INSTRUCTIONS.values()}
+
+
+def _number(code: bytes, at: int) -> int:
+    while code[at] >= 0x80:
+        at += 1
+    return at + 1
+
+
+def _numbers(code: bytes, at: int) -> int:
+    return _number(code, _number(code, at))
+
+
+def _labels(code: bytes, at: int) -> int:
+    count, at = read_unsigned(code, at)
+    for _ in range(count + 1):
+        at = _number(code, at)
+    return at
+
+
+def _bytes(count: int) -> Callable[[bytes, int], int]:
+    return lambda code, at: at + count
+
+
+_SKIPS: dict[int, Callable[[bytes, int], int]] = {
+    **dict.fromkeys((INDEX, LANE, CONST_I32, CONST_I64), _number),
+    **dict.fromkeys((CONST_V128, SHUFFLE), _bytes(16)),
+    CONST_F32: _bytes(4),
+    CONST_F64: _bytes(8),
+    MEMORY: _numbers,
+    MEMORY_LANE: lambda code, at: _numbers(code, at) + 1,
+    BLOCK: _bytes(1),
+    LABELS: _labels,
+}

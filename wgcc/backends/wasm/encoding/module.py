@@ -10,8 +10,8 @@ functions and exports around one memory that the host provides.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise
 
 from wgcc.backends.wasm.encoding.instructions import (
     BLOCK,
@@ -30,12 +30,14 @@ from wgcc.backends.wasm.encoding.instructions import (
     MEMORY_LANE,
     PLAIN_CODES,
     SHUFFLE,
+    V128,
     Instruction,
+    decode,
     f32_bytes,
     function_type,
+    leb128,
     section,
-    signed,
-    unsigned,
+    signed_leb128,
     utf8,
     vector,
     wrap_i32,
@@ -46,7 +48,7 @@ _EMPTY = 0x40
 _SPLATS = {F32: "f32x4.splat", I32: "i32x4.splat"}
 
 
-class Function:
+class WasmFunction:
     def __init__(
         self, name: str, params: Sequence[Param] = (), results: Sequence[int] = ()
     ) -> None:
@@ -66,7 +68,7 @@ class Function:
 
     def emit(
         self, name: str, *immediates: int | float | bytes, offset: int = 0, align: int | None = None
-    ) -> Function:
+    ) -> WasmFunction:
         """One instruction; `offset` and `align` (both in bytes) for those that use memory."""
         plain = PLAIN_CODES.get(name)
         if plain is not None:
@@ -75,54 +77,54 @@ class Function:
         instruction = INSTRUCTIONS[name]
         self.code += instruction.code
         if instruction.immediates in (MEMORY, MEMORY_LANE):
-            self.code += _alignment(instruction, align) + unsigned(offset)
+            self.code += _alignment(instruction, align) + leb128(offset)
         if instruction.immediates != MEMORY:
             self.code += _encode(instruction, immediates)
         return self
 
-    def get(self, index: int) -> Function:
-        self.code += b"\x20" + unsigned(index)
+    def get(self, index: int) -> WasmFunction:
+        self.code += b"\x20" + leb128(index)
         return self
 
-    def set(self, index: int) -> Function:
-        self.code += b"\x21" + unsigned(index)
+    def set(self, index: int) -> WasmFunction:
+        self.code += b"\x21" + leb128(index)
         return self
 
-    def tee(self, index: int) -> Function:
-        self.code += b"\x22" + unsigned(index)
+    def tee(self, index: int) -> WasmFunction:
+        self.code += b"\x22" + leb128(index)
         return self
 
-    def call(self, index: int) -> Function:
-        self.code += b"\x10" + unsigned(index)
+    def call(self, index: int) -> WasmFunction:
+        self.code += b"\x10" + leb128(index)
         return self
 
-    def i32(self, number: int) -> Function:
+    def i32(self, number: int) -> WasmFunction:
         """A constant; a u32 is the i32 with the same bits."""
-        self.code += b"\x41" + signed(wrap_i32(number))
+        self.code += b"\x41" + signed_leb128(wrap_i32(number))
         return self
 
-    def i64(self, number: int) -> Function:
-        self.code += b"\x42" + signed(number)
+    def i64(self, number: int) -> WasmFunction:
+        self.code += b"\x42" + signed_leb128(number)
         return self
 
-    def f32(self, number: float) -> Function:
+    def f32(self, number: float) -> WasmFunction:
         self.code += b"\x43" + f32_bytes(number)
         return self
 
-    def v128(self, content: bytes) -> Function:
+    def v128(self, content: bytes) -> WasmFunction:
         return self.emit("v128.const", content)
 
-    def splat(self, number: int | float) -> Function:
+    def splat(self, number: int | float) -> WasmFunction:
         """A constant in all four lanes: a float as f32, an integer as i32."""
         if isinstance(number, float):
             return self.f32(number).emit("f32x4.splat")
         return self.i32(number).emit("i32x4.splat")
 
-    def widen(self, kind: int) -> Function:
+    def widen(self, kind: int) -> WasmFunction:
         """The scalar on the stack into all four lanes."""
         return self.emit(_SPLATS[kind])
 
-    def shuffle(self, *words: int) -> Function:
+    def shuffle(self, *words: int) -> WasmFunction:
         """Four words out of the two vectors on the stack: 0 to 3 of the first, 4 to 7."""
         return self.emit("i8x16.shuffle", bytes(4 * word + at for word in words for at in range(4)))
 
@@ -136,19 +138,19 @@ class Function:
     def if_(self, result: int | None = None) -> int:
         return self._open("if", result)
 
-    def else_(self) -> Function:
+    def else_(self) -> WasmFunction:
         assert self._blocks and self._blocks[-1] == "if", "else without if"
         self._blocks[-1] = "else"
         return self.emit("else")
 
-    def end(self) -> Function:
+    def end(self) -> WasmFunction:
         self._blocks.pop()
         return self.emit("end")
 
-    def br(self, label: int) -> Function:
+    def br(self, label: int) -> WasmFunction:
         return self.emit("br", self._depth(label))
 
-    def br_if(self, label: int) -> Function:
+    def br_if(self, label: int) -> WasmFunction:
         return self.emit("br_if", self._depth(label))
 
     def _open(self, name: str, result: int | None) -> int:
@@ -164,23 +166,23 @@ class Function:
         """The function's entry in the code section."""
         assert not self._blocks, f"{self.name}: {self._blocks[-1]} without end"
         own = self.local_types[len(self.params) :]
-        runs = [unsigned(len(list(run))) + bytes([kind]) for kind, run in groupby(own)]
+        runs = [leb128(len(list(run))) + bytes([kind]) for kind, run in groupby(own)]
         body = vector(runs) + self.code + b"\x0b"
-        return unsigned(len(body)) + body
+        return leb128(len(body)) + body
 
 
 def _alignment(instruction: Instruction, align: int | None) -> bytes:
     """The exponent of the alignment. Vectors claim no more than a word's, as elements are words."""
     if align is None:
         align = instruction.align if instruction.atomic else min(instruction.align, 4)
-    return unsigned(align.bit_length() - 1)
+    return leb128(align.bit_length() - 1)
 
 
 def _encode(instruction: Instruction, immediates: Sequence[int | float | bytes]) -> bytes:
     kind = instruction.immediates
     if kind == LABELS:
         *labels, default = (int(label) for label in immediates)
-        return vector([unsigned(label) for label in labels]) + unsigned(default)
+        return vector([leb128(label) for label in labels]) + leb128(default)
     (value,) = immediates
     if isinstance(value, bytes):
         assert kind in (CONST_V128, SHUFFLE) and len(value) == 16, instruction.name
@@ -191,9 +193,9 @@ def _encode(instruction: Instruction, immediates: Sequence[int | float | bytes])
         return struct.pack("<d", value)
     number = int(value)
     if kind in (CONST_I32, CONST_I64):
-        return signed(wrap_i32(number) if kind == CONST_I32 else number)
+        return signed_leb128(wrap_i32(number) if kind == CONST_I32 else number)
     assert kind in (INDEX, LANE, MEMORY_LANE, BLOCK), instruction.name
-    return unsigned(number)
+    return leb128(number)
 
 
 HEADER = b"\0asm\x01\0\0\0"
@@ -203,7 +205,44 @@ _TYPE, _IMPORT, _FUNCTION, _EXPORT, _CODE, _CUSTOM = 1, 2, 3, 7, 10, 0
 _FUNCTION_EXPORT = 0
 
 
-class Module:
+_SPLATTED = {"f32x4.splat": "f32.const", "i32x4.splat": "i32.const"}
+_GET, _SET = b"\x20", b"\x21"
+
+
+def hoist_constants(function: WasmFunction) -> None:
+    """V8's newer compiler takes nothing out of loops: a vector of constants would be three
+    instructions in every iteration. Others do it themselves.
+    """
+    code = bytes(function.code)
+    made: dict[bytes, int] = {}
+    pieces, kept = [], 0
+    for start, end in _constants_in_loops(code):
+        constant = code[start:end]
+        if constant not in made:
+            made[constant] = function.local("constant", V128)
+        pieces += [code[kept:start], _GET + leb128(made[constant])]
+        kept = end
+    first = [constant + _SET + leb128(local) for constant, local in made.items()]
+    function.code = bytearray(b"".join([*first, *pieces, code[kept:]]))
+
+
+def _constants_in_loops(code: bytes) -> Iterator[tuple[int, int]]:
+    """The start and end of each constant: a vector, or a number that is put into all lanes."""
+    blocks: list[str] = []
+    for (before, _, number), (start, end, name) in pairwise([(0, 0, ""), *decode(code)]):
+        if name in ("block", "loop", "if"):
+            blocks.append(name)
+        elif name == "end":
+            blocks.pop()
+        elif "loop" not in blocks:
+            continue
+        elif name == "v128.const":
+            yield start, end
+        elif _SPLATTED.get(name) == number:
+            yield before, end
+
+
+class WasmModule:
     """Imports "env"."memory" of `pages` (least, most). Function indices count from 0.
 
     After `encode`, `memory_flag_offset` is the place of the byte that says whether that memory is
@@ -213,11 +252,11 @@ class Module:
     def __init__(self, pages: tuple[int, int], *, shared: bool = False) -> None:
         self.pages = pages
         self.shared = shared
-        self.functions: list[Function] = []
+        self.functions: list[WasmFunction] = []
         self.memory_flag_offset = 0
         self._exports: dict[str, bytes] = {}
 
-    def add(self, function: Function, export: str | None = None) -> int:
+    def add(self, function: WasmFunction, export: str | None = None) -> int:
         """The function's index; its instructions may follow later."""
         index = len(self.functions)
         self.functions.append(function)
@@ -229,7 +268,7 @@ class Module:
         """The module's bytes; with `names`, what functions and locals are called, for debuggers."""
         types: dict[bytes, int] = {}
         indices = [
-            unsigned(types.setdefault(function_type(f.params, f.results), len(types)))
+            leb128(types.setdefault(function_type(f.params, f.results), len(types)))
             for f in self.functions
         ]
         before = HEADER + section(_TYPE, vector(list(types)))
@@ -242,20 +281,19 @@ class Module:
 
     def _export(self, name: str, kind: int, index: int) -> None:
         assert name not in self._exports, f"{name} is exported twice"
-        self._exports[name] = utf8(name) + bytes([kind]) + unsigned(index)
+        self._exports[name] = utf8(name) + bytes([kind]) + leb128(index)
 
     def _memory(self) -> tuple[bytes, int]:
         """The import section, and how far before its end the limits start."""
         flag = SHARED if self.shared else NOT_SHARED
-        limits = bytes([flag]) + unsigned(self.pages[0]) + unsigned(self.pages[1])
+        limits = bytes([flag]) + leb128(self.pages[0]) + leb128(self.pages[1])
         item = utf8("env") + utf8("memory") + b"\x02" + limits
         return section(_IMPORT, vector([item])), len(limits)
 
     def _names(self) -> bytes:
-        called = [unsigned(at) + utf8(f.name) for at, f in enumerate(self.functions)]
+        called = [leb128(at) + utf8(f.name) for at, f in enumerate(self.functions)]
         locals_ = [
-            unsigned(at)
-            + vector([unsigned(n) + utf8(name) for n, name in enumerate(f.local_names)])
+            leb128(at) + vector([leb128(n) + utf8(name) for n, name in enumerate(f.local_names)])
             for at, f in enumerate(self.functions)
         ]
         content = section(1, vector(called)) + section(2, vector(locals_))

@@ -10,17 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 from wgcc.backends.wasm.encoding.instructions import I32
-from wgcc.backends.wasm.encoding.module import Function
-from wgcc.backends.wasm.kernels.loops import Loops
+from wgcc.backends.wasm.encoding.module import WasmFunction
+from wgcc.backends.wasm.kernels.loops import Loops, WithEnv
 from wgcc.backends.wasm.kernels.positions import Counter
 from wgcc.backends.wasm.kernels.scopes import (
     LANES,
     Env,
     Held,
+    LoopRange,
     Mutable,
-    Span,
     Storage,
     Unvectorisable,
+    span_of,
     type_code,
 )
 from wgcc.backends.wasm.wgsl.library import Library
@@ -43,15 +44,20 @@ from wgcc.kernel.tree import (
     Run,
     Statement,
     counting_head,
+    expressions_of,
+    parts_of,
 )
 
+ORIGIN = constant(0)
+# Iterations of a loop that is a part of another one, and how many such parts are written out.
+LEAST_PART, MOST_PARTS = 16, 2
 UNNAMED = ("f32", "i32", "u32", "bool", "x")
 Emit = Callable[[], None]
 # What a body is made of.
-BodyParts = tuple[Function, Library, Mapping[str, FunctionDef], Env]
+BodyParts = tuple[WasmFunction, Library, Mapping[str, FunctionDef], Env]
 
 
-class Body(Loops):
+class KernelBody(Loops):
     def run(self, statements: Sequence[Statement], env: Env) -> Held | None:
         """Writes the statements, and returns the value of their `return`, if there is one."""
         for statement in statements:
@@ -86,22 +92,9 @@ class Body(Loops):
 
     def _loop_together(self, statement: Loop, envs: Sequence[Env], steps: int) -> None:
         """One loop for several environments, in all of which it has the same iterations."""
-        head = counting_head(statement)
-        if head is None:
-            raise Unvectorisable("a loop that is not counted")
-        name, *limits = head
-        first, *others = [[self.position(limit, env) for limit in limits] for env in envs]
-        start, stop, by = first
-        if any(other != first for other in others) or not by.is_constant:
-            raise Unvectorisable("loops of different length")
-        if self.positions.in_lanes(start) or self.positions.in_lanes(stop):
-            raise Unvectorisable("a loop of different length")
-
-        def block(inner: Env) -> None:
-            self.unswitch(bodies, inner)
-
-        span = Span(start, stop, by.offset)
-        if span.is_open or by.offset != 1 or span.trips % steps:
+        name, span = self._common_span(statement, envs)
+        parts = _parts_of(statement, name, span)
+        if span.is_open or span.step != 1 or parts[0] % steps:
             steps = 1
 
         def bodies(inner: Env) -> None:
@@ -114,7 +107,46 @@ class Body(Loops):
                     self.run(statement.body, own)
             self.pair = None
 
-        self.count(name, Span(start, stop, by.offset * steps), block, {})
+        if parts[0] < span.trips:
+            self._in_parts(name, parts, span.trips // sum(parts), steps, bodies)
+            return
+
+        def block(inner: Env) -> None:
+            self.unswitch(bodies, inner)
+
+        self.count(name, LoopRange(span.start, span.stop, span.step * steps), block, {})
+
+    def _common_span(self, statement: Loop, envs: Sequence[Env]) -> tuple[str, LoopRange]:
+        """The counter of the loop and its iterations, which are the same in all environments."""
+        head = counting_head(statement)
+        if head is None:
+            raise Unvectorisable("a loop that is not counted")
+        name, *limits = head
+        first, *others = [[self.position(limit, env) for limit in limits] for env in envs]
+        start, stop, by = first
+        if any(other != first for other in others) or not by.is_constant:
+            raise Unvectorisable("loops of different length")
+        if self.positions.in_lanes(start) or self.positions.in_lanes(stop):
+            raise Unvectorisable("a loop of different length")
+        return name, LoopRange(start, stop, by.offset)
+
+    def _in_parts(
+        self, name: str, parts: Sequence[int], groups: int, steps: int, bodies: WithEnv
+    ) -> None:
+        """The loop as a loop over groups of iterations, each of which has a loop for each part."""
+
+        def group(inner: Env) -> None:
+            first = self.index_of(inner, "group") * sum(parts)
+            for number, length in enumerate(parts):
+                start = first + number * length
+
+                def row(own: Env, start: Index = start) -> None:
+                    self.bind(own, name, start + self.index_of(own, name))
+                    self.unswitch(bodies, own)
+
+                self.count(name, LoopRange(ORIGIN, constant(length), steps), row, inner)
+
+        self.count("group", span_of(groups), group, {})
 
     def _let(self, statement: Let, env: Env) -> None:
         if not statement.mutable:
@@ -245,7 +277,7 @@ class Body(Loops):
         if offset:
             self.f.i32(offset).emit("i32.add")
 
-    def call_shared(self, key: str, write: Callable[[], Function]) -> None:
+    def call_shared(self, key: str, write: Callable[[], WasmFunction]) -> None:
         """Calls a function that all kernels of the module share, with what has been pushed."""
         self.f.call(self._library.shared_function(key, write))
 
@@ -254,7 +286,33 @@ def _nothing() -> None:
     pass
 
 
-def share(body: Body, first: int, count: int, grain: int) -> Span:
+def _parts_of(loop: Loop, name: str, span: LoopRange) -> list[int]:
+    """The lengths of loops of which each iteration of an outer loop has one after the other.
+
+    In each of them, quotients of the counter stay the same: what depends on them, such as the scale
+    of a group of weights, or which half of a byte is read, is known before it.
+    """
+    whole = [span.trips]
+    if span.is_open or span.start != ORIGIN or span.step != 1:
+        return whole
+    divisors = _divisors_of(loop.body, name)
+    least, most = min(divisors, default=1), max(divisors, default=1)
+    if least < LEAST_PART or most > MOST_PARTS * least or most >= span.trips:
+        return whole
+    if span.trips % most or any(most % d or d % least for d in divisors):
+        return whole
+    return [least] * (most // least)
+
+
+def _divisors_of(body: Sequence[Statement], name: str) -> set[int]:
+    """The numbers by which the statements divide the variable."""
+    parts = (p for s in body for expr in expressions_of(s) for p in parts_of(expr))
+    quotients = (p for p in parts if isinstance(p, Binary) and p.op in "/%")
+    literals = (p.right for p in quotients if p.left == Name(name))
+    return {int(right.value) for right in literals if isinstance(right, Literal)}
+
+
+def share(body: KernelBody, first: int, count: int, grain: int) -> LoopRange:
     """This thread's part of `count` iterations, whole grains of them.
 
     Parameter `first` of the function is the thread's number, the next one how many there are.
@@ -270,8 +328,8 @@ def share(body: Body, first: int, count: int, grain: int) -> Span:
         if extra:
             f.get(start).get(chunk).emit("i32.add").set(stop)
         f.get(local).i32(count).get(local).i32(count).emit("i32.lt_u").emit("select").set(local)
-    return Span(_bound(body, start, count), _bound(body, stop, count), guess=count)
+    return LoopRange(_bound(body, start, count), _bound(body, stop, count), guess=count)
 
 
-def _bound(body: Body, local: int, count: int) -> Index:
+def _bound(body: KernelBody, local: int, count: int) -> Index:
     return variable(body.positions.name("bound", Counter(local, 0)), count + 1)

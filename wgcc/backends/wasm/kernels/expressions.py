@@ -5,14 +5,15 @@ What depends on outer loops only is computed there, once (`scopes`).
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from operator import itemgetter
 
-from wgcc.backends.wasm.encoding.module import Function
-from wgcc.backends.wasm.kernels.positions import Counter, Positions
+from wgcc.backends.wasm.encoding.module import WasmFunction
+from wgcc.backends.wasm.kernels.positions import Counter, Positions, combine
 from wgcc.backends.wasm.kernels.scopes import (
     LANES,
     WORD,
@@ -23,12 +24,14 @@ from wgcc.backends.wasm.kernels.scopes import (
     Scopes,
     Storage,
     Thing,
+    most_of,
     type_code,
+    word_of,
 )
-from wgcc.backends.wasm.wgsl.evaluate import Constant, Local
+from wgcc.backends.wasm.wgsl.evaluate import KnownOperand, Local
 from wgcc.backends.wasm.wgsl.lanes import Code
 from wgcc.backends.wasm.wgsl.library import Library
-from wgcc.ir.index import Index, constant, variable
+from wgcc.ir.index import LARGEST, Index, constant, variable
 from wgcc.kernel.tree import (
     Binary,
     Call,
@@ -43,11 +46,13 @@ from wgcc.kernel.tree import (
     names_of,
 )
 
-MOST = 1 << 32
 _GENERIC = ("min", "max", "clamp", "abs", "sign", "select")
 # What a call of a function costs, in instructions.
 CALL = 20
-_COMPARISONS = ("==", "!=", "<", ">", "<=", ">=")
+_COMPARISONS = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt,
+    ">": operator.gt, "<=": operator.le, ">=": operator.ge,
+}  # fmt: skip
 _CHOICE = Call("select", (Literal(0, "u32"), Name("then"), Name("inside")))
 
 
@@ -59,7 +64,7 @@ class Expressions(ABC):
 
     def __init__(
         self,
-        function: Function,
+        function: WasmFunction,
         library: Library,
         functions: Mapping[str, FunctionDef],
         outermost: Env,
@@ -99,6 +104,9 @@ class Expressions(ABC):
         own = kind or self.kind(expr, env)
         if isinstance(expr, Literal):
             return _literal(expr, own)
+        known = self._decide(expr, env, own)
+        if known is not None:
+            return known
         if own == "u32":
             index = self._sum_of(expr, env)
             if index is not None:
@@ -107,6 +115,20 @@ class Expressions(ABC):
             if chosen is not None:
                 return chosen
         return self._compute(expr, env, own)
+
+    def _decide(self, expr: Expr, env: Env, kind: str) -> Held | None:
+        """A comparison of positions that are numbers here, or a choice by such a comparison."""
+        match expr:
+            case Binary(op, left, right) if op in _COMPARISONS and self.kind(left, env) == "u32":
+                first, second = self._sum_of(left, env), self._sum_of(right, env)
+                if first is None or second is None or first.terms or second.terms:
+                    return None
+                return Held("bool", number=_COMPARISONS[op](first.offset, second.offset))
+            case Call("select", (otherwise, then, Name(name))):
+                held = env.get(name)
+                if isinstance(held, Held) and held.kind == "bool" and held.number is not None:
+                    return self._hold(then if held.number else otherwise, env, kind)
+        return None
 
     def _choice_of(self, expr: Expr, env: Env) -> Held | None:
         """A choice of neighbouring lanes: they can be loaded at once where the condition holds."""
@@ -126,7 +148,7 @@ class Expressions(ABC):
                 depth = max(self.positions.depth(index), held.depth)
                 name = self.positions.name("choice", Counter(-1, depth, varies=True))
                 self.choices[name] = Choice(index, held)
-                return Held("u32", LANES, index=variable(name, MOST), depth=depth)
+                return Held("u32", LANES, index=variable(name, LARGEST + 1), depth=depth)
         return None
 
     def resolve_choices(self, index: Index) -> Index:
@@ -163,7 +185,8 @@ class Expressions(ABC):
             return local
 
         local = emit() if changes else self.scopes.once(key, depth, emit)
-        held = Held(kind, lanes, local, depth=depth)
+        most = most_of(expr, env) if kind == "u32" else LARGEST
+        held = Held(kind, lanes, local, depth=depth, most=most)
         if kind == "bool" and lanes == 1 and self._watched is not None and depth <= self._watched:
             self._conditions[key] = held
         return held
@@ -199,16 +222,16 @@ class Expressions(ABC):
                 return own + sum(map(self._cost, args))
         return 0
 
-    def _operand(self, thing: Thing, lanes: int) -> Local | Constant:
+    def _operand(self, thing: Thing, lanes: int) -> Local | KnownOperand:
         assert not isinstance(thing, Storage)
         if isinstance(thing, Mutable):
             return Local(thing.local, thing.kind, thing.lanes)
         if thing.number is not None:
-            return Constant(thing.number, thing.kind)
+            return KnownOperand(thing.number, thing.kind)
         if thing.index is None:
             return Local(thing.local, thing.kind, thing.lanes)
         if thing.index.is_constant:
-            return Constant(thing.index.offset & (MOST - 1), "u32")
+            return KnownOperand(thing.index.offset & LARGEST, "u32")
         if thing.lanes > 1:
             index = self.resolve_choices(thing.index)
             self.note(index)
@@ -231,7 +254,7 @@ class Expressions(ABC):
         counter = Counter(held.local, held.depth, varies=held.lanes > 1)
         name = f"value#{held.local}"
         self.positions.counters[name] = counter
-        return variable(name, MOST)
+        return variable(name, LARGEST + 1)
 
     def _sum_of(self, expr: Expr, env: Env) -> Index | None:
         """A sum, product or quotient of positions; None where it is something else."""
@@ -243,7 +266,7 @@ class Expressions(ABC):
         if not isinstance(expr, Binary) or expr.op not in "+-*/%":
             return None
         left, right = (self._part(side, env) for side in (expr.left, expr.right))
-        return _combine(expr.op, left, right)
+        return combine(expr.op, left, right)
 
     def _part(self, expr: Expr, env: Env) -> Index:
         index = self._sum_of(expr, env)
@@ -258,24 +281,41 @@ class Expressions(ABC):
                 return self._name(self.load(storage, self.position(index, env)), names)
             case Member(Name(name), "x") if isinstance(storage := env[name], Storage):
                 return self._name(self.load(storage, constant(0)), names)
-            case Call("extractBits", (word, first, Literal(8))) if byte := _word_of(word):
+            case Call():
+                return self._lower_call(expr, env, names)
+            case Binary(op, left, right):
+                left, right = (self._lower(side, env, names) for side in (left, right))
+                if op in _COMPARISONS:
+                    left, right = (self._share_position(side, env, names) for side in (left, right))
+                is_needless = op == "&" and self._is_whole(left, right, {**env, **names})
+                return left if is_needless else Binary(op, left, right)
+            case Unary(op, operand):
+                return Unary(op, self._lower(operand, env, names))
+        return expr
+
+    def _lower_call(self, expr: Call, env: Env, names: Env) -> Expr:
+        match expr:
+            case Call("extractBits", (word, first, Literal(8))) if byte := word_of(word):
                 return self._name(self._byte(*byte, first, env), names)
-            case Call(name, args) if name in self._functions:
+            case Call(name) if name in self._functions:
                 held = self._inline(expr, env)
                 assert held is not None
                 return self._name(held, names)
             case Call("f16", (inner,)):
                 return self._lower(inner, env, names)
-            case Call(name, args):
-                return Call(name, tuple(self._lower(arg, env, names) for arg in args))
-            case Binary(op, left, right):
-                left, right = (self._lower(side, env, names) for side in (left, right))
-                if op in _COMPARISONS:
-                    left, right = (self._share_position(side, env, names) for side in (left, right))
-                return Binary(op, left, right)
-            case Unary(op, operand):
-                return Unary(op, self._lower(operand, env, names))
-        return expr
+        args = tuple(self._lower(arg, env, names) for arg in expr.args)
+        if expr.name == "f32" and self._is_at_most(LARGEST >> 1, args[0], {**env, **names}):
+            # The same number as i32, of which machines make a float in one instruction.
+            args = (Call("i32", args),)
+        return Call(expr.name, args)
+
+    def _is_whole(self, expr: Expr, mask: Expr, env: Env) -> bool:
+        """Whether a mask of ones leaves all bits as they are."""
+        ones = int(mask.value) if isinstance(mask, Literal) else 0
+        return ones > 0 and ones & (ones + 1) == 0 and self._is_at_most(ones, expr, env)
+
+    def _is_at_most(self, most: int, expr: Expr, env: Env) -> bool:
+        return self.kind(expr, env) == "u32" and most_of(expr, env) <= most
 
     def _byte(self, name: str, index: Expr, kind: str, first: Expr, env: Env) -> Held:
         """A byte of a word in memory, whose bits start at a multiple of 8."""
@@ -348,16 +388,6 @@ class Expressions(ABC):
         return next((kind for kind in kinds if kind != "int"), "int")
 
 
-def _word_of(expr: Expr) -> tuple[str, Expr, str] | None:
-    """The binding and the index of a word that is loaded, and as what."""
-    match expr:
-        case Element(Name(name), index):
-            return name, index, "u32"
-        case Call("bitcast<i32>", (Element(Name(name), index),)):
-            return name, index, "i32"
-    return None
-
-
 def _literal(expr: Literal, kind: str) -> Held:
     if kind == "u32":
         return Held("u32", index=constant(int(expr.value)))
@@ -367,17 +397,3 @@ def _literal(expr: Literal, kind: str) -> Held:
 def _with_type(expr: Expr, kind: str) -> Expr:
     """Gives a literal this kind; other expressions have theirs."""
     return Literal(expr.value, kind) if isinstance(expr, Literal) else expr
-
-
-def _combine(op: str, left: Index, right: Index) -> Index | None:
-    if op == "+":
-        return left + right
-    if op == "-":
-        return left - right
-    if op == "*":
-        if left.is_constant:
-            return right * left.offset
-        return left * right.offset if right.is_constant else None
-    if not right.is_constant or right.offset <= 0 or left.low < 0 or left.high >= MOST:
-        return None
-    return left // right.offset if op == "/" else left % right.offset

@@ -18,14 +18,14 @@ from wgcc.backends.wasm.kernels.scopes import (
     LANES,
     Env,
     Held,
+    LoopRange,
     Mutable,
-    Span,
     TooCostly,
     Unvectorisable,
     span_of,
     type_code,
 )
-from wgcc.backends.wasm.wgsl.evaluate import Constant, Local
+from wgcc.backends.wasm.wgsl.evaluate import KnownOperand, Local
 from wgcc.ir.index import Index, constant, variable
 from wgcc.kernel.tree import (
     Binary,
@@ -75,7 +75,7 @@ class Loops(MemoryAccess):
         if not by.is_constant:
             self._while(statement, env)
             return
-        span = Span(start, stop, by.offset)
+        span = LoopRange(start, stop, by.offset)
         if self._lane_depth is None and by.offset == 1 and span.trips >= MIN_VECTOR:
             self._write_best(name, span, statement.body, env)
         elif self._is_unrolled(name, span, statement.body):
@@ -85,13 +85,13 @@ class Loops(MemoryAccess):
         else:
             self._one_by_one(name, span, statement.body, env)
 
-    def _is_unrolled(self, name: str, span: Span, body: Sequence[Statement]) -> bool:
+    def _is_unrolled(self, name: str, span: LoopRange, body: Sequence[Statement]) -> bool:
         """Whether iterations are few, and their divisions of the counter known before the loop."""
         if span.is_open or span.trips > MOST_UNROLLED or _has_loop(body):
             return False
         return self._lane_depth is not None and any(_divides(s, name) for s in body)
 
-    def _write_best(self, name: str, span: Span, body: Sequence[Statement], env: Env) -> None:
+    def _write_best(self, name: str, span: LoopRange, body: Sequence[Statement], env: Env) -> None:
         """The loop as lanes, or loops inside it as lanes: whatever takes fewest instructions."""
 
         def lanes(columns: int | None) -> Callable[[], None]:
@@ -126,7 +126,7 @@ class Loops(MemoryAccess):
         finally:
             self.scopes.cost = cost
 
-    def _one_by_one(self, name: str, span: Span, body: Sequence[Statement], env: Env) -> None:
+    def _one_by_one(self, name: str, span: LoopRange, body: Sequence[Statement], env: Env) -> None:
         def block(inner: Env) -> None:
             self.run(body, inner)
 
@@ -151,7 +151,7 @@ class Loops(MemoryAccess):
         self.f.code += scope.body
         self.f.br(again).end().end()
 
-    def count(self, name: str, span: Span, body: WithEnv, env: Env) -> None:
+    def count(self, name: str, span: LoopRange, body: WithEnv, env: Env) -> None:
         """One iteration after the other."""
         counter = self.f.local(name, I32)
         inner = dict(env)
@@ -162,7 +162,7 @@ class Loops(MemoryAccess):
             body(inner)
         self._repeat(counter, span, span.step, scope.body)
 
-    def _repeat(self, counter: int, span: Span, step: int, body: bytearray) -> None:
+    def _repeat(self, counter: int, span: LoopRange, step: int, body: bytearray) -> None:
         """`body` for each value of the counter, which counts in the units of the span."""
         self.scopes.spend(3 * span.trips / max(step // span.step, 1))
         f = self.f
@@ -183,7 +183,7 @@ class Loops(MemoryAccess):
         if span.may_be_empty:
             f.end()
 
-    def _end(self, span: Span) -> int | bytes:
+    def _end(self, span: LoopRange) -> int | bytes:
         if span.stop.is_constant:
             return (span.stop.offset * span.unit).to_bytes(8, "little", signed=True)
         local = self.f.local("end", I32)
@@ -200,7 +200,7 @@ class Loops(MemoryAccess):
     def _reduce(
         self,
         name: str,
-        span: Span,
+        span: LoopRange,
         body: Sequence[Statement],
         env: Env,
         columns: int | None,
@@ -264,7 +264,9 @@ class Loops(MemoryAccess):
         for reduction in reductions:
             whole, vector = env[reduction.name], partial[reduction.name]
             assert isinstance(whole, Mutable) and isinstance(vector, Mutable)
-            names: dict[str, Local | Constant] = {reduction.name: Local(whole.local, whole.kind)}
+            names: dict[str, Local | KnownOperand] = {
+                reduction.name: Local(whole.local, whole.kind)
+            }
             for lane in range(LANES):
                 local = self.f.local(f"lane{lane}", type_code(whole.kind, 1))
                 self._push_lane(vector, lane)
@@ -285,7 +287,7 @@ class Loops(MemoryAccess):
     def along_lanes(
         self,
         name: str,
-        span: Span,
+        span: LoopRange,
         body: WithEnv,
         env: Env,
         between: Callable[[], None] = _nothing,
@@ -332,7 +334,7 @@ class Loops(MemoryAccess):
         finally:
             self._lane_depth, self._independent = None, False
 
-    def _limits(self, span: Span) -> tuple[int, int, int]:
+    def _limits(self, span: LoopRange) -> tuple[int, int, int]:
         """Locals: where a loop of unknown length starts, where its vectors end, where it ends."""
         f = self.f
         start, vectors, end = (f.local(n, I32) for n in ("start", "vectors", "end"))
@@ -357,7 +359,12 @@ class Loops(MemoryAccess):
         f.get(end).emit("i32.lt_u").br_if(again).end().end()
 
     def _rest(
-        self, name: str, span: Span, body: WithEnv, env: Env, limits: tuple[int, int, int] | None
+        self,
+        name: str,
+        span: LoopRange,
+        body: WithEnv,
+        env: Env,
+        limits: tuple[int, int, int] | None,
     ) -> None:
         """Runs the iterations after the last whole vector one by one."""
         if limits is None:

@@ -21,7 +21,7 @@ from wgcc.backends.wasm.kernels.scopes import (
     Unvectorisable,
     type_code,
 )
-from wgcc.ir.index import Index, Variable, constant
+from wgcc.ir.index import LARGEST, Index, Variable, constant
 from wgcc.kernel.tree import (
     Assign,
     Binary,
@@ -88,7 +88,8 @@ class MemoryAccess(Expressions):
             local = emit()
         else:
             local = self.scopes.once(("load", storage, index), here, emit)
-        return Held(storage.kind, lanes, local, depth=here)
+        is_byte = storage.unit != WORD and storage.kind == "u32"
+        return Held(storage.kind, lanes, local, depth=here, most=255 if is_byte else LARGEST)
 
     def _neighbours(self, index: Index) -> Choice | None:
         """The choice in a position of neighbouring lanes, if all of them are inside."""

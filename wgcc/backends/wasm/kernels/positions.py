@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from math import gcd
 
 from wgcc.backends.wasm.encoding.instructions import I32, V128
-from wgcc.backends.wasm.encoding.module import Function
+from wgcc.backends.wasm.encoding.module import WasmFunction
 from wgcc.backends.wasm.kernels.scopes import LANES, WORD, Scopes
-from wgcc.ir.index import Atom, Index, Quotient, Variable
+from wgcc.ir.index import LARGEST, Atom, Index, Quotient, Variable
 
 Terms = tuple[tuple[Atom, int], ...]
 # The terms of a position by the depth of their scopes, outermost first.
@@ -35,7 +35,7 @@ class Counter:
 
 
 class Positions:
-    def __init__(self, function: Function, scopes: Scopes) -> None:
+    def __init__(self, function: WasmFunction, scopes: Scopes) -> None:
         self.counters: dict[str, Counter] = {}
         self._f = function
         self._scopes = scopes
@@ -213,3 +213,18 @@ class Positions:
 
     def _of(self, variable: Variable) -> Counter:
         return self.counters[variable.name]
+
+
+def combine(op: str, left: Index, right: Index) -> Index | None:
+    """A sum, product or quotient of positions, if it is a position."""
+    if op == "+":
+        return left + right
+    if op == "-":
+        return left - right
+    if op == "*":
+        if left.is_constant:
+            return right * left.offset
+        return left * right.offset if right.is_constant else None
+    if not right.is_constant or right.offset <= 0 or left.low < 0 or left.high > LARGEST:
+        return None
+    return left // right.offset if op == "/" else left % right.offset

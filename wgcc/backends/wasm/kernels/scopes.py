@@ -1,6 +1,6 @@
 """Values of kernels and the scopes they live in.
 
-A counted loop runs over a `Span`. A scope is a loop's body (or a branch, or the function itself).
+A counted loop runs over a `LoopRange`. A scope is its body, a branch, or the function itself.
 What depends on variables of outer scopes alone is appended to the outer scope, once: the code of an
 inner scope follows only when that is complete, so all that was computed before is there.
 """
@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from math import inf
 
 from wgcc.backends.wasm.encoding.instructions import F32, I32, V128
-from wgcc.backends.wasm.encoding.module import Function
-from wgcc.ir.index import Index, constant
+from wgcc.backends.wasm.encoding.module import WasmFunction
+from wgcc.ir.index import LARGEST, Index, constant
 from wgcc.ir.places import ceil_div
+from wgcc.kernel.tree import Binary, Call, Element, Expr, Literal, Name
 
 LANES = 4
 WORD = 4
@@ -25,7 +26,7 @@ GUESSED = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class LoopRange:
     start: Index
     stop: Index
     step: int = 1
@@ -61,16 +62,16 @@ class Span:
     def has_rest(self) -> bool:
         return self.trips % LANES > 0
 
-    def vectors(self) -> Span:
+    def vectors(self) -> LoopRange:
         """As many of its iterations as make up whole vectors."""
-        return Span(self.start, self.start + self.trips // LANES * LANES)
+        return LoopRange(self.start, self.start + self.trips // LANES * LANES)
 
-    def rest(self) -> Span:
-        return Span(self.start + self.trips // LANES * LANES, self.stop)
+    def rest(self) -> LoopRange:
+        return LoopRange(self.start + self.trips // LANES * LANES, self.stop)
 
 
-def span_of(count: int) -> Span:
-    return Span(constant(0), constant(count))
+def span_of(count: int) -> LoopRange:
+    return LoopRange(constant(0), constant(count))
 
 
 class Unvectorisable(Exception):
@@ -81,7 +82,7 @@ class Unvectorisable(Exception):
 class Held:
     """A value: a position that is known as such, a constant, or what a local holds.
 
-    `depth`: the innermost scope that it depends on.
+    `depth`: the innermost scope that it depends on. `most`: no u32 there is greater.
     """
 
     kind: str
@@ -90,6 +91,7 @@ class Held:
     index: Index | None = None
     number: float | int | bool | None = None
     depth: int = 0
+    most: int = LARGEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,32 @@ Thing = Held | Mutable | Storage
 Env = dict[str, Thing]
 
 
+def word_of(expr: Expr) -> tuple[str, Expr, str] | None:
+    """The binding and the index of a word that is loaded, and as what."""
+    match expr:
+        case Element(Name(name), index):
+            return name, index, "u32"
+        case Call("bitcast<i32>", (Element(Name(name), index),)):
+            return name, index, "i32"
+    return None
+
+
+def most_of(expr: Expr, env: Env) -> int:
+    """A bound of an expression of type u32."""
+    match expr:
+        case Literal(value):
+            return int(value)
+        case Name(name) if isinstance(held := env[name], Held):
+            return held.most
+        case Binary("&", left, right):
+            return min(most_of(left, env), most_of(right, env))
+        case Binary("/", left, Literal(by)) | Call("wg_div_u32", (left, Literal(by))) if by:
+            return most_of(left, env) // int(by)
+        case Binary("%", left, Literal(by)) | Call("wg_mod_u32", (left, Literal(by))) if by:
+            return min(most_of(left, env), int(by) - 1)
+    return LARGEST
+
+
 def type_code(kind: str, lanes: int) -> int:
     if lanes > 1:
         return V128
@@ -135,7 +163,7 @@ class TooCostly(Exception):
 
 
 @dataclass(slots=True)
-class Scope:
+class LocalScope:
     """`known` maps what was computed in it to locals.
 
     `conditional`: it may not run at all. `runs`: how often it runs, about.
@@ -150,11 +178,11 @@ class Scope:
 class Scopes:
     """The open scopes of a function, outermost first. `cost` grows with what is emitted."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: WasmFunction) -> None:
         self.function = function
         self.cost = 0.0
         self._limit = inf
-        outermost = Scope()
+        outermost = LocalScope()
         self._open = [outermost]
         function.code = outermost.body
 
@@ -194,10 +222,10 @@ class Scopes:
             self.cost, self._limit = cost, limit
 
     @contextmanager
-    def inside(self, times: float = 1.0, conditional: bool = False) -> Iterator[Scope]:
+    def inside(self, times: float = 1.0, conditional: bool = False) -> Iterator[LocalScope]:
         """A new scope; whoever opens it appends its `body` to the surrounding code afterwards."""
         around = self.function.code
-        scope = Scope(conditional, self.runs * times)
+        scope = LocalScope(conditional, self.runs * times)
         self._open.append(scope)
         self.function.code = scope.body
         try:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-from wgcc.backends.wasm.kernels.body import Body, share
-from wgcc.backends.wasm.kernels.scopes import LANES, Env, Span
+from wgcc.backends.wasm.kernels.body import KernelBody, share
+from wgcc.backends.wasm.kernels.scopes import LANES, Env, LoopRange
 from wgcc.backends.wasm.panels.by_threads import SHAPES
 from wgcc.backends.wasm.panels.micro_kernel import (
     COLUMNS,
@@ -45,7 +45,7 @@ _FINISH = [parse_statements(f"finish_{i}(z, h, m, n, scratch[at]);") for i in ra
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ScratchLayout:
     """Sizes, and where the scratch memory of a thread holds what, in words.
 
     `rights` and `factors` are tilings of the operands that are packed; there are `scores` for each
@@ -92,7 +92,7 @@ class Layout:
         return self.out + ROWS * max(tiling.block for tiling in self.factors)
 
 
-def layout_of(op: str, constants: Mapping[str, int]) -> Layout | None:
+def layout_of(op: str, constants: Mapping[str, int]) -> ScratchLayout | None:
     """None where panels do not pay."""
     shape = SHAPES[op]
     rows, columns = constants[shape.rows], constants[shape.columns]
@@ -104,10 +104,12 @@ def layout_of(op: str, constants: Mapping[str, int]) -> Layout | None:
 
     rights = tuple(tiling(columns, constants[name]) for name in shape.depths)
     factors = tuple(tiling(constants[name], columns) for name in shape.widths)
-    return Layout(constants["PAIRS"], constants["KEY_HEADS"], rows, columns, rights, factors)
+    return ScratchLayout(constants["PAIRS"], constants["KEY_HEADS"], rows, columns, rights, factors)
 
 
-def write_attention(new_body: Callable[[], Body], layout: Layout, first: int, env: Env) -> Body:
+def write_attention(
+    new_body: Callable[[], KernelBody], layout: ScratchLayout, first: int, env: Env
+) -> KernelBody:
     """Parameter `first` of the function is the thread's number."""
     batch = layout.pairs // layout.heads
 
@@ -125,7 +127,7 @@ def write_attention(new_body: Callable[[], Body], layout: Layout, first: int, en
 class _Attention:
     """`axes`: along which each operand is packed."""
 
-    def __init__(self, body: Body, layout: Layout, axes: list[str]) -> None:
+    def __init__(self, body: KernelBody, layout: ScratchLayout, axes: list[str]) -> None:
         self._body, self._layout, self._axes = body, layout, axes
 
     def write(self, env: Env, first: int) -> None:
@@ -218,7 +220,7 @@ class _Attention:
             body.bind(inner, "m", m)
             row(inner)
 
-        body.count("row", Span(constant(0), count), one, env)
+        body.count("row", LoopRange(constant(0), count), one, env)
 
     def _weigh(self, env: Env) -> None:
         body, layout = self._body, self._layout
@@ -241,7 +243,7 @@ class _Attention:
         body, layout = self._body, self._layout
         tiling, low = layout.factors[number], body.index_of(env, "low")
         at = f"row * {layout.row_words}u + {self._scores(number)}u + k"
-        vectors = Span(low // LANES, body.index_of(env, "high") // LANES)
+        vectors = LoopRange(low // LANES, body.index_of(env, "high") // LANES)
         LeftPacking(body, f"scratch[{at}]", 0, layout.left).part_along_k(dict(env), vectors)
         start = layout.packed_starts[len(layout.rights) + number]
         operands = (low * SPREAD + layout.left, low * COLUMNS + start)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from wgcc.backends.wasm.encoding.instructions import F32, I32
-from wgcc.backends.wasm.kernels.body import Body, BodyParts
+from wgcc.backends.wasm.kernels.body import BodyParts, KernelBody
 from wgcc.backends.wasm.kernels.positions import Counter
 from wgcc.backends.wasm.kernels.scopes import Env, Held, Storage, Unvectorisable
 from wgcc.backends.wasm.panels.micro_kernel import cheapest_axis
@@ -81,7 +81,7 @@ class BlasProduct:
         return {"left": self.left, "right": self.right, "out": self.out}
 
 
-class Probe(Body):
+class Probe(KernelBody):
     """Writes an expression to see what it loads and stores, and where."""
 
     def __init__(self, parts: BodyParts) -> None:
@@ -169,7 +169,7 @@ class _Finder:
         z, row, column = AXES[name]
         extents = tuple((axis, self._extents[axis]) for axis in AXES[name])
         costs = {column: 0.0, row: 0.0}
-        best = cheapest_axis(name, extents, costs, lambda: Body(*self._new_parts()))
+        best = cheapest_axis(name, extents, costs, lambda: KernelBody(*self._new_parts()))
         is_transposed = best == row
         if is_transposed:
             row, column = column, row
@@ -204,7 +204,7 @@ class _Finder:
         element = f"blas_packed[k * {row}u + n * {column}u]"
         return self._step(_SUM.format(element=element), "n", self._task.cols, right.at)
 
-    def _variables(self, body: Body, axes: Sequence[str]) -> Env:
+    def _variables(self, body: KernelBody, axes: Sequence[str]) -> Env:
         env: Env = {}
         for axis in axes:
             counter = Counter(body.f.local(axis, I32), 0)

@@ -198,7 +198,7 @@ PLAIN = {"wg_max": "max", "wg_min": "min", "Values": "f32"}
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ThreadProgram:
     """The work of a kernel: `body` runs for each `variable` below `count`, in any order."""
 
     variable: str
@@ -208,7 +208,7 @@ class Program:
     constants: Mapping[str, Held]
 
 
-def program_of(work: DispatchWork) -> Program:
+def program_of(work: DispatchWork) -> ThreadProgram:
     work = by_threads(work)
     assert isinstance(work.task, ThreadTask)
     constants = {name: Held("u32", index=constant(n)) for name, n in work.constants}
@@ -216,7 +216,7 @@ def program_of(work: DispatchWork) -> Program:
     for name, value in own.constants.items():
         constants[name] = _number(value, constants)
     body = substitute_body(work.task.body, PLAIN)
-    return Program(work.task.index, work.task.count, body, own.functions, constants)
+    return ThreadProgram(work.task.index, work.task.count, body, own.functions, constants)
 
 
 def _number(expr: Expr, known: Mapping[str, Held]) -> Held:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from math import inf
 
 from wgcc.backends.wasm.encoding.instructions import I32, V128
-from wgcc.backends.wasm.encoding.module import Function
-from wgcc.backends.wasm.kernels.body import Body
+from wgcc.backends.wasm.encoding.module import WasmFunction
+from wgcc.backends.wasm.kernels.body import KernelBody
 from wgcc.backends.wasm.kernels.positions import Counter
 from wgcc.backends.wasm.kernels.scopes import LANES, Env, Unvectorisable
 from wgcc.ir.index import Index, constant, variable
@@ -34,7 +34,7 @@ _VECTOR, _WORD = 16, 4
 
 
 def multiply(
-    body: Body,
+    body: KernelBody,
     operands: tuple[Index, Index],
     out: tuple[Index, int],
     panels: Index,
@@ -55,10 +55,10 @@ def multiply(
     body.call_shared("multiply_panels", write_micro_kernel)
 
 
-def write_micro_kernel() -> Function:
+def write_micro_kernel() -> WasmFunction:
     """`left`, `right` and `out` are addresses, `stride` and `skip` bytes."""
     names = ("left", "right", "out", "stride", "panels", "depth", "skip")
-    f = Function("multiply_panels", [(name, I32) for name in names])
+    f = WasmFunction("multiply_panels", [(name, I32) for name in names])
     left, right, out, _, panels, depth, skip = range(len(names))
     at, rest = f.local("at", I32), f.local("rest", I32)
     sums = [f.local(f"sum{i}", V128) for i in range(2 * ROWS)]
@@ -77,7 +77,7 @@ def write_micro_kernel() -> Function:
     return f
 
 
-def _multiply(f: Function, places: tuple[int, int, int], sums: list[int]) -> None:
+def _multiply(f: WasmFunction, places: tuple[int, int, int], sums: list[int]) -> None:
     """All steps along `k`: `rest` of them; `right` is at the end of its panel then."""
     at, right, rest = places
     done = f.block()
@@ -94,7 +94,7 @@ def _multiply(f: Function, places: tuple[int, int, int], sums: list[int]) -> Non
     f.get(right).get(rest).i32(COLUMNS * _WORD).emit("i32.mul").emit("i32.add").set(right)
 
 
-def _multiply_step(f: Function, places: tuple[int, int], step: int, sums: list[int]) -> None:
+def _multiply_step(f: WasmFunction, places: tuple[int, int], step: int, sums: list[int]) -> None:
     at, right = places
     halves, a = [f.local(f"b{i}", V128) for i in range(2)], f.local("a", V128)
     products = [f.local(f"product{i}", V128) for i in range(2)]
@@ -109,7 +109,7 @@ def _multiply_step(f: Function, places: tuple[int, int], step: int, sums: list[i
             f.get(total).get(product).emit("f32x4.add").set(total)
 
 
-def _store(f: Function, sums: list[int]) -> None:
+def _store(f: WasmFunction, sums: list[int]) -> None:
     out, stride, row = 2, 3, f.local("row", I32)
     f.get(out).set(row)
     for i, total in enumerate(sums):
@@ -212,7 +212,7 @@ Axes = tuple[tuple[str, int], ...]
 
 
 def cheapest_axis(
-    name: str, axes: Axes, extra: dict[str, float], new_body: Callable[[], Body]
+    name: str, axes: Axes, extra: dict[str, float], new_body: Callable[[], KernelBody]
 ) -> str:
     """The axis along which four elements of an operand take the fewest instructions.
 
@@ -225,7 +225,7 @@ def cheapest_axis(
     return min(extra, key=cost)
 
 
-def _cost(name: str, axes: Axes, along: str, body: Body) -> float:
+def _cost(name: str, axes: Axes, along: str, body: KernelBody) -> float:
     env: Env = {}
     for axis, extent in axes:
         whole = axis == along and extent % LANES == 0

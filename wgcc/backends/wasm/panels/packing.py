@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from wgcc.backends.wasm.encoding.instructions import V128
-from wgcc.backends.wasm.kernels.body import Body
+from wgcc.backends.wasm.kernels.body import KernelBody
 from wgcc.backends.wasm.kernels.loops import WithEnv
-from wgcc.backends.wasm.kernels.scopes import LANES, Env, Held, Span, span_of
+from wgcc.backends.wasm.kernels.scopes import LANES, Env, Held, LoopRange, span_of
 from wgcc.backends.wasm.panels.micro_kernel import COLUMNS, ROWS, SPREAD, Tiling
 from wgcc.ir.index import Index, constant
 from wgcc.kernel.parse import parse_expression
@@ -28,7 +28,7 @@ _LOW, _HIGH, _FIRST, _SECOND = (0, 4, 1, 5), (2, 6, 3, 7), (0, 1, 4, 5), (2, 3, 
 class LeftPacking:
     """Four rows of `depth` elements, from word `at` of the scratch memory on."""
 
-    def __init__(self, body: Body, element: str, depth: int, at: int) -> None:
+    def __init__(self, body: KernelBody, element: str, depth: int, at: int) -> None:
         self._body, self._depth, self._at = body, depth, at
         self._element = parse_expression(element)
 
@@ -46,7 +46,7 @@ class LeftPacking:
 
         def part(inner: Env) -> None:
             start = body.index_of(inner, "part") * size
-            span = Span(start, start + size, guess=size)
+            span = LoopRange(start, start + size, guess=size)
             rows(lambda one: vectors_along_k(body, span, self._row_element, one), inner)
 
         if size == vectors:
@@ -57,7 +57,7 @@ class LeftPacking:
             span = last_steps(self._depth)
             rows(lambda one: body.count("k", span, self._row_element, one), env)
 
-    def part_along_k(self, env: Env, vectors: Span) -> None:
+    def part_along_k(self, env: Env, vectors: LoopRange) -> None:
         """Only some vectors of each row; what is beyond the last element must be there, too."""
 
         def row(inner: Env) -> None:
@@ -113,13 +113,13 @@ class RightPacking:
     `env` has the first column `start` and the number of `columns` of the block.
     """
 
-    def __init__(self, body: Body, element: str, tiling: Tiling, at: int = 0) -> None:
+    def __init__(self, body: KernelBody, element: str, tiling: Tiling, at: int = 0) -> None:
         self._body, self._tiling, self._at = body, tiling, at
         self._value = parse_expression(element)
         self._store = (Assign(Element(Name("scratch"), Name("at")), self._value),)
 
     @property
-    def _last_steps(self) -> Span:
+    def _last_steps(self) -> LoopRange:
         return last_steps(self._tiling.depth)
 
     def pack(self, env: Env, along: str) -> None:
@@ -157,7 +157,7 @@ class RightPacking:
         """All panels of the block that are full."""
         full = self._body.index_of(env, "columns") // COLUMNS
         if full.high > 0:
-            self._body.count("panel", Span(constant(0), full), panel, env)
+            self._body.count("panel", LoopRange(constant(0), full), panel, env)
 
     def _last_columns(self, env: Env, column: WithEnv) -> None:
         """Packs the columns of the last block that do not fill a panel."""
@@ -251,7 +251,7 @@ class RightPacking:
         return [shuffle(*pair, words) for pair in pairs for words in (_FIRST, _SECOND)]
 
 
-def along_k(body: Body, depth: int, element: WithEnv, env: Env) -> None:
+def along_k(body: KernelBody, depth: int, element: WithEnv, env: Env) -> None:
     """Four elements at a time, then the rest."""
     if depth >= LANES:
         vectors_along_k(body, span_of(depth // LANES), element, env)
@@ -259,7 +259,7 @@ def along_k(body: Body, depth: int, element: WithEnv, env: Env) -> None:
         body.count("k", last_steps(depth), element, env)
 
 
-def vectors_along_k(body: Body, vectors: Span, element: WithEnv, env: Env) -> None:
+def vectors_along_k(body: KernelBody, vectors: LoopRange, element: WithEnv, env: Env) -> None:
     def vector(inner: Env) -> None:
         body.four("lane", lanes, inner)
 
@@ -270,6 +270,6 @@ def vectors_along_k(body: Body, vectors: Span, element: WithEnv, env: Env) -> No
     body.count("v", vectors, vector, env)
 
 
-def last_steps(depth: int) -> Span:
+def last_steps(depth: int) -> LoopRange:
     """The steps along `k` after the last whole vector."""
-    return Span(constant(depth // LANES * LANES), constant(depth))
+    return LoopRange(constant(depth // LANES * LANES), constant(depth))

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from wgcc.backends.wasm.kernels.body import Body, share
+from wgcc.backends.wasm.kernels.body import KernelBody, share
 from wgcc.backends.wasm.kernels.loops import WithEnv
-from wgcc.backends.wasm.kernels.scopes import LANES, Env, Span
+from wgcc.backends.wasm.kernels.scopes import LANES, Env, LoopRange
 from wgcc.backends.wasm.panels.micro_kernel import COLUMNS, ROWS, Tiling, cheapest_axis, multiply
 from wgcc.backends.wasm.panels.packing import TRANSPOSE, LeftPacking, RightPacking
 from wgcc.ir.index import Index, constant
@@ -27,7 +27,9 @@ _FINISH_SUM = parse_statements("""
 """)
 
 
-def write_product(new_body: Callable[[], Body], tiling: Tiling, first: int, env: Env) -> Body:
+def write_product(
+    new_body: Callable[[], KernelBody], tiling: Tiling, first: int, env: Env
+) -> KernelBody:
     """Parameter `first` of the function is the thread's number."""
     z, m, k, n = (
         ("z", tiling.batch),
@@ -46,7 +48,7 @@ def write_product(new_body: Callable[[], Body], tiling: Tiling, first: int, env:
 class _Product:
     """`left`, `right`: the axes along which the operands are packed."""
 
-    def __init__(self, body: Body, tiling: Tiling, left: str, right: str) -> None:
+    def __init__(self, body: KernelBody, tiling: Tiling, left: str, right: str) -> None:
         self._body, self._tiling = body, tiling
         self._left, self._right = left, right
         self._pack_left = LeftPacking(body, "left(z, m, k)", tiling.depth, tiling.left)
@@ -135,7 +137,7 @@ class _Product:
             out = (m - body.index_of(inner, "top")) * tiling.block + tiling.out
             self._over_columns(_FINISH, lambda column: out + column, inner)
 
-        body.count("row", Span(constant(0), rows), row, env)
+        body.count("row", LoopRange(constant(0), rows), row, env)
 
     def _sum_columns(self, env: Env) -> None:
         tiling = self._tiling
@@ -166,7 +168,7 @@ class _Product:
             body.four("lane", lanes, inner)
 
         vectors = body.index_of(env, "columns") // LANES
-        body.count("v", Span(constant(0), vectors), vector, env)
+        body.count("v", LoopRange(constant(0), vectors), vector, env)
         if tiling.columns % LANES:
             self._last_columns(element, env)
 
@@ -177,7 +179,7 @@ class _Product:
 
         def columns(inner: Env) -> None:
             self._body.bind(inner, "start", tiling.last)
-            span = Span(constant(count // LANES * LANES), constant(count))
+            span = LoopRange(constant(count // LANES * LANES), constant(count))
             self._body.count("column", span, element, inner)
 
         if tiling.blocks == 1:

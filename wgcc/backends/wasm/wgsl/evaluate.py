@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
 
-from wgcc.backends.wasm.wgsl.arithmetic import Arithmetic
-from wgcc.backends.wasm.wgsl.values import Value
+from wgcc.backends.wasm.wgsl.arithmetic import Arithmetic, WasmValue
 from wgcc.kernel.tree import (
     Assign,
     Binary,
@@ -31,7 +30,7 @@ from wgcc.kernel.tree import (
     Unary,
 )
 
-Thing = Value | tuple["Thing", ...]
+Thing = WasmValue | tuple["Thing", ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +43,19 @@ class Local:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class KnownOperand:
     """An operand that is known when the kernel is written."""
 
     number: float | int | bool
     kind: str
 
 
-Names = Mapping[str, Local | Constant]
+Names = Mapping[str, Local | KnownOperand]
 Environment = dict[str, Thing]
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class CompiledFunction:
     """A function of the module; its result has `lanes`."""
 
     index: int
@@ -67,7 +66,7 @@ class Compiled:
 class Functions(Protocol):
     def lookup(self, name: str) -> FunctionDef | None: ...
 
-    def compiled_function(self, name: str, lanes: tuple[int, ...]) -> Compiled | None:
+    def compiled_function(self, name: str, lanes: tuple[int, ...]) -> CompiledFunction | None:
         """None where lanes would diverge: then each lane is computed by itself."""
 
     def snippet(self, name: str, lanes: tuple[int, ...]) -> Snippet | None:
@@ -141,13 +140,13 @@ class Evaluator:
         return self.values.constant(operand.number, operand.kind)
 
     def _binary(self, op: str, a: Thing, b: Thing) -> Thing:
-        if isinstance(a, Value) and isinstance(b, Value):
+        if isinstance(a, WasmValue) and isinstance(b, WasmValue):
             return self.values.binary(op, a, b)
         size = max(len(x) for x in (a, b) if isinstance(x, tuple))
         lefts, rights = (x if isinstance(x, tuple) else (x,) * size for x in (a, b))
         return tuple(self._binary(op, x, z) for x, z in zip(lefts, rights, strict=True))
 
-    def _element(self, items: tuple[Thing, ...], index: Value) -> Thing:
+    def _element(self, items: tuple[Thing, ...], index: WasmValue) -> Thing:
         if index.op == "const":
             return items[min(int(index.number), len(items) - 1)]
         element = items[-1]
@@ -156,8 +155,8 @@ class Evaluator:
             element = self.select(element, item, here)
         return element
 
-    def select(self, otherwise: Thing, then: Thing, condition: Value) -> Thing:
-        if isinstance(otherwise, Value) and isinstance(then, Value):
+    def select(self, otherwise: Thing, then: Thing, condition: WasmValue) -> Thing:
+        if isinstance(otherwise, WasmValue) and isinstance(then, WasmValue):
             return self.values.select(otherwise, then, condition)
         pairs = zip(parts(otherwise), parts(then), strict=True)
         return tuple(self.select(x, z, condition) for x, z in pairs)
@@ -174,7 +173,7 @@ class Evaluator:
         definition = self._functions.lookup(name)
         if definition is not None:
             return self._function(definition, args)
-        if all(isinstance(arg, Value) for arg in args):
+        if all(isinstance(arg, WasmValue) for arg in args):
             value = self.values.built_in(name, [scalar(arg) for arg in args])
             if value is not None:
                 return value
@@ -185,13 +184,14 @@ class Evaluator:
         size = int(name[3]) if name.startswith("vec") else len(args)
         items = list(args) * (size if len(args) == 1 else 1)
         return tuple(
-            self.values.convert(item, kind) if isinstance(item, Value) else item for item in items
+            self.values.convert(item, kind) if isinstance(item, WasmValue) else item
+            for item in items
         )
 
     def _function(self, definition: FunctionDef, args: list[Thing]) -> Thing:
         kinds = [kind for _, kind in definition.params]
         args = [
-            self.values.of_kind(arg, kind) if isinstance(arg, Value) else arg
+            self.values.of_kind(arg, kind) if isinstance(arg, WasmValue) else arg
             for arg, kind in zip(args, kinds, strict=True)
         ]
         if _should_inline(definition, args):
@@ -217,7 +217,7 @@ class Evaluator:
         if result is None:
             raise UnsupportedError(f"{definition.name} returns nothing")
         kind = definition.result or ""
-        return self.values.of_kind(result, kind) if isinstance(result, Value) else result
+        return self.values.of_kind(result, kind) if isinstance(result, WasmValue) else result
 
     def run(self, statements: Sequence[Statement], env: Environment) -> Thing | None:
         """Carries statements out, and returns what they return, if they do."""
@@ -243,7 +243,7 @@ class Evaluator:
         if value is None:
             return _zero(self.values, kind or "")
         initial = self.expression(value, env)
-        if isinstance(initial, Value):
+        if isinstance(initial, WasmValue):
             return self.values.of_kind(
                 initial, kind or ("i32" if initial.kind == "int" else initial.kind)
             )
@@ -252,7 +252,7 @@ class Evaluator:
     def _assign(self, target: Expr, value: Thing, env: Environment) -> None:
         if isinstance(target, Name):
             old = self._name(target.name, env)
-            if isinstance(value, Value) and isinstance(old, Value):
+            if isinstance(value, WasmValue) and isinstance(old, WasmValue):
                 value = self.values.of_kind(value, old.kind)
             env[target.name] = value
             return
@@ -305,8 +305,8 @@ class Evaluator:
         raise NeedsLoopError
 
 
-def scalar(thing: Thing) -> Value:
-    if not isinstance(thing, Value):
+def scalar(thing: Thing) -> WasmValue:
+    if not isinstance(thing, WasmValue):
         raise UnsupportedError("a vector or an array where a number is expected")
     return thing
 
@@ -329,7 +329,7 @@ def _should_inline(definition: FunctionDef, args: Sequence[Thing]) -> bool:
     composite = definition.result not in _SCALARS or any(
         kind not in _SCALARS for _, kind in definition.params
     )
-    known = any(isinstance(arg, Value) and arg.op == "const" for arg in args)
+    known = any(isinstance(arg, WasmValue) and arg.op == "const" for arg in args)
     nodes, branches = _size(definition)
     return composite or nodes <= LARGEST_INLINE or (known and branches)
 

@@ -12,20 +12,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from wgcc.backends.wasm.encoding.instructions import F32, I32, PLAIN_CODES, V128, unsigned
-from wgcc.backends.wasm.encoding.module import Function
+from wgcc.backends.wasm.encoding.instructions import F32, I32, PLAIN_CODES, V128, leb128
+from wgcc.backends.wasm.encoding.module import WasmFunction
+from wgcc.backends.wasm.wgsl.arithmetic import WasmValue
 from wgcc.backends.wasm.wgsl.evaluate import (
-    Constant,
     Environment,
     Evaluator,
     Functions,
+    KnownOperand,
     Local,
     Names,
     Snippet,
     UnsupportedError,
     scalar,
 )
-from wgcc.backends.wasm.wgsl.values import Value
 from wgcc.kernel.tree import Expr, Statement
 
 
@@ -37,7 +37,7 @@ class Type(NamedTuple):
 class Code:
     """Writes into one function. An expression that the module has seen before is copied."""
 
-    def __init__(self, function: Function, functions: Expressions) -> None:
+    def __init__(self, function: WasmFunction, functions: LaneExpressions) -> None:
         self.function = function
         self.functions = functions
         self._stack = Stack(function)
@@ -64,36 +64,36 @@ class Code:
         return changed
 
 
-class Expressions(Functions, Protocol):
+class LaneExpressions(Functions, Protocol):
     def names_of(self, expr: Expr) -> tuple[str, ...]: ...
 
     def expression(
-        self, expr: Expr, operands: tuple[Local | Constant, ...], lanes: int
+        self, expr: Expr, operands: tuple[Local | KnownOperand, ...], lanes: int
     ) -> Snippet: ...
 
 
-class Recorder(Function):
+class Recorder(WasmFunction):
     """A function whose instructions become a snippet; its parameters are the operands."""
 
     def __init__(self, name: str, params: Sequence[tuple[str, int]]) -> None:
         super().__init__(name, params)
         self._pieces: list[tuple[bytes, int]] = []
 
-    def get(self, index: int) -> Function:
+    def get(self, index: int) -> WasmFunction:
         return self.record(b"\x20", index)
 
-    def set(self, index: int) -> Function:
+    def set(self, index: int) -> WasmFunction:
         return self.record(b"\x21", index)
 
-    def tee(self, index: int) -> Function:
+    def tee(self, index: int) -> WasmFunction:
         return self.record(b"\x22", index)
 
-    def record(self, opcode: bytes, index: int) -> Function:
+    def record(self, opcode: bytes, index: int) -> WasmFunction:
         self._pieces.append((bytes(self.code) + opcode, index))
         self.code.clear()
         return self
 
-    def snippet(self, result: Value) -> Snippet:
+    def snippet(self, result: WasmValue) -> Snippet:
         count = len(self.params)
         own = tuple(self.local_types[count:])
         pieces = tuple(self._pieces)
@@ -103,13 +103,13 @@ class Recorder(Function):
 class Stack:
     """Writes the instructions that push values. What is used twice is kept in a local meanwhile."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: WasmFunction) -> None:
         self.function = function
-        self._uses: dict[Value, int] = {}
-        self._held: dict[Value, int] = {}
+        self._uses: dict[WasmValue, int] = {}
+        self._held: dict[WasmValue, int] = {}
         self._free: dict[int, list[int]] = {}
 
-    def push(self, *values: Value) -> None:
+    def push(self, *values: WasmValue) -> None:
         self._uses.clear()
         for value in values:
             self._count(value)
@@ -127,14 +127,14 @@ class Stack:
                 function.code += piece[:-1]
                 function.record(piece[-1:], indices[slot])
         else:
-            encoded = [unsigned(index) for index in indices]
+            encoded = [leb128(index) for index in indices]
             for piece, slot in snippet.pieces:
                 function.code += piece + encoded[slot]
         function.code += snippet.tail
         for kind, index in zip(snippet.own, own, strict=True):
             self._free[kind].append(index)
 
-    def _count(self, value: Value) -> None:
+    def _count(self, value: WasmValue) -> None:
         while value.op == "retype":
             value = value.args[0]
         seen = self._uses.get(value, 0)
@@ -143,7 +143,7 @@ class Stack:
             for arg in value.args:
                 self._count(arg)
 
-    def _push(self, value: Value) -> None:
+    def _push(self, value: WasmValue) -> None:
         while value.op == "retype":
             value = value.args[0]
         if value.op in ("local", "const"):
@@ -157,7 +157,7 @@ class Stack:
                 self.function.tee(self._take(value))
                 self._release(value)
 
-    def _push_known(self, value: Value) -> None:
+    def _push_known(self, value: WasmValue) -> None:
         if value.op == "local":
             self.function.get(value.data[0])
         elif value.kind == "f32":
@@ -165,7 +165,7 @@ class Stack:
         else:
             self.function.i32(value.data)
 
-    def _compute(self, value: Value) -> None:
+    def _compute(self, value: WasmValue) -> None:
         op = value.op
         if op in ("each lane", "call each lane"):
             self._each_lane(value)
@@ -184,7 +184,7 @@ class Stack:
             assert op == "i8x16.shuffle", op
             self.function.shuffle(*value.data)
 
-    def _copy(self, value: Value) -> None:
+    def _copy(self, value: WasmValue) -> None:
         operands, constants = [], []
         for arg in value.args:
             index = self._keep(arg)
@@ -200,7 +200,7 @@ class Stack:
         for arg in value.args:
             self._drop(arg)
 
-    def _each_lane(self, value: Value) -> None:
+    def _each_lane(self, value: WasmValue) -> None:
         """The same scalar instruction or call for each lane by itself."""
         f = self.function
         kept = [self._keep(arg) for arg in value.args]
@@ -215,7 +215,7 @@ class Stack:
         for arg in value.args:
             self._drop(arg)
 
-    def _push_lane(self, arg: Value, index: int | None, lane: int) -> None:
+    def _push_lane(self, arg: WasmValue, index: int | None, lane: int) -> None:
         if index is None:
             self._push_known(arg)
             return
@@ -226,7 +226,7 @@ class Stack:
             if arg.kind == "bool":
                 self.function.i32(1).emit("i32.and")
 
-    def _keep(self, value: Value) -> int | None:
+    def _keep(self, value: WasmValue) -> int | None:
         """The local that holds a value until `_drop`; None for constants."""
         while value.op == "retype":
             value = value.args[0]
@@ -239,13 +239,13 @@ class Stack:
             self.function.set(self._take(value))
         return self._held[value]
 
-    def _drop(self, value: Value) -> None:
+    def _drop(self, value: WasmValue) -> None:
         while value.op == "retype":
             value = value.args[0]
         if value in self._held:
             self._release(value)
 
-    def _take(self, value: Value) -> int:
+    def _take(self, value: WasmValue) -> int:
         self._held[value] = index = self._take_local(value.type_code())
         return index
 
@@ -254,7 +254,7 @@ class Stack:
         name = {V128: "v", F32: "f", I32: "i"}[kind]
         return free.pop() if free else self.function.local(name, kind)
 
-    def _release(self, value: Value) -> None:
+    def _release(self, value: WasmValue) -> None:
         """One use fewer; after the last, the local is free for others."""
         self._uses[value] -= 1
         if not self._uses[value]:

@@ -12,13 +12,14 @@ from functools import cache
 from pathlib import Path
 
 from wgcc.backends.wasm.encoding.instructions import F32, I32, V128
-from wgcc.backends.wasm.encoding.module import Function, Module
+from wgcc.backends.wasm.encoding.module import WasmFunction, WasmModule
+from wgcc.backends.wasm.wgsl.arithmetic import WasmValue
 from wgcc.backends.wasm.wgsl.evaluate import (
-    Compiled,
-    Constant,
+    CompiledFunction,
     Environment,
     Evaluator,
     Functions,
+    KnownOperand,
     Local,
     NeedsLoopError,
     Snippet,
@@ -27,7 +28,6 @@ from wgcc.backends.wasm.wgsl.evaluate import (
     scalar,
 )
 from wgcc.backends.wasm.wgsl.lanes import Recorder, Stack
-from wgcc.backends.wasm.wgsl.values import Value
 from wgcc.kernel.parse import parse_functions
 from wgcc.kernel.tree import (
     Binary,
@@ -40,7 +40,7 @@ from wgcc.kernel.tree import (
     Name,
     Unary,
 )
-from wgcc.ops.checks import FOLDER
+from wgcc.ops.registry import FOLDER
 
 BUILT_IN = Path(__file__).parent / "functions"
 
@@ -69,16 +69,16 @@ class DivergentError(Exception):
 class Library:
     """One per module. Each function is compiled once for each width of its parameters."""
 
-    def __init__(self, module: Module, own: Mapping[str, FunctionDef] | None = None) -> None:
+    def __init__(self, module: WasmModule, own: Mapping[str, FunctionDef] | None = None) -> None:
         self._module = module
         self._own = dict(own or {})
-        self._compiled: dict[tuple[str, tuple[int, ...]], Compiled | None] = {}
+        self._compiled: dict[tuple[str, tuple[int, ...]], CompiledFunction | None] = {}
         self._snippets: dict[tuple[str, tuple[int, ...]], Snippet | None] = {}
         self._names: dict[Expr, tuple[str, ...]] = {}
         self._expressions: dict[object, Snippet] = {}
         self._shared: dict[str, int] = {}
 
-    def shared_function(self, key: str, write: Callable[[], Function]) -> int:
+    def shared_function(self, key: str, write: Callable[[], WasmFunction]) -> int:
         """The index of a function that all kernels of the module share."""
         if key not in self._shared:
             self._shared[key] = self._module.add(write())
@@ -96,7 +96,7 @@ class Library:
         assert definition is not None, name
         return definition
 
-    def compiled_function(self, name: str, lanes: tuple[int, ...]) -> Compiled | None:
+    def compiled_function(self, name: str, lanes: tuple[int, ...]) -> CompiledFunction | None:
         key = (name, lanes)
         if key not in self._compiled:
             self._compiled[key] = self._compile(self._definition(name), lanes)
@@ -124,7 +124,9 @@ class Library:
             names = self._names[expr] = tuple(dict.fromkeys(_names(expr)))
         return names
 
-    def expression(self, expr: Expr, operands: tuple[Local | Constant, ...], lanes: int) -> Snippet:
+    def expression(
+        self, expr: Expr, operands: tuple[Local | KnownOperand, ...], lanes: int
+    ) -> Snippet:
         """The instructions of an expression; operands that differ only in locals share them."""
         shapes = tuple(
             (item.kind, item.lanes) if isinstance(item, Local) else (item.kind, repr(item.number))
@@ -136,8 +138,10 @@ class Library:
             snippet = self._expressions[key] = self._evaluate(expr, operands, lanes)
         return snippet
 
-    def _evaluate(self, expr: Expr, operands: tuple[Local | Constant, ...], lanes: int) -> Snippet:
-        names: dict[str, Local | Constant] = {}
+    def _evaluate(
+        self, expr: Expr, operands: tuple[Local | KnownOperand, ...], lanes: int
+    ) -> Snippet:
+        names: dict[str, Local | KnownOperand] = {}
         slots: list[Local] = []
         for name, item in zip(self.names_of(expr), operands, strict=True):
             if isinstance(item, Local):
@@ -152,11 +156,11 @@ class Library:
             result = evaluator.values.widen(result)
         return _record("expression", slots, result)
 
-    def _compile(self, definition: FunctionDef, lanes: tuple[int, ...]) -> Compiled | None:
+    def _compile(self, definition: FunctionDef, lanes: tuple[int, ...]) -> CompiledFunction | None:
         pairs = list(zip(definition.params, lanes, strict=True))
         params = [(name, _type_code(kind, width)) for (name, kind), width in pairs]
         suffix = "." + "".join(map(str, lanes)) if max(lanes) > 1 else ""
-        f = Function(definition.name + suffix, params)
+        f = WasmFunction(definition.name + suffix, params)
         body = _Body(self, f)
         args = [body.values.local(at, kind, width) for at, ((_, kind), width) in enumerate(pairs)]
         try:
@@ -165,13 +169,13 @@ class Library:
             return None
         body.stack.push(result)
         f.results = (result.type_code(),)
-        return Compiled(self._module.add(f), result.kind, result.lanes)
+        return CompiledFunction(self._module.add(f), result.kind, result.lanes)
 
 
 class _Body(Evaluator):
     """The statements of a function that stays one; its loops become loops."""
 
-    def __init__(self, functions: Functions, function: Function) -> None:
+    def __init__(self, functions: Functions, function: WasmFunction) -> None:
         super().__init__(functions, {})
         self.stack = Stack(function)
         self._into = function
@@ -218,7 +222,7 @@ class _Body(Evaluator):
         env.update(before)
         return wider
 
-    def _like(self, value: Value, model: Value) -> Value:
+    def _like(self, value: WasmValue, model: WasmValue) -> WasmValue:
         return self.values.widen(value) if model.lanes > value.lanes else value
 
     def _store(self, name: str, thing: Thing, index: int | None) -> Thing:
@@ -234,7 +238,7 @@ class _Body(Evaluator):
         return self.values.local(index, thing.kind, thing.lanes)
 
 
-def _record(name: str, operands: Sequence[Local], result: Value) -> Snippet:
+def _record(name: str, operands: Sequence[Local], result: WasmValue) -> Snippet:
     params = [(name, _type_code(item.kind, item.lanes)) for item in operands]
     recorder = Recorder(name, params)
     Stack(recorder).push(result)

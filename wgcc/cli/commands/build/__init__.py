@@ -272,7 +272,7 @@ def _with_new_names(data: Data, names: Sequence[str], form: Mapping[str, Any]) -
     from wgcc.bundle.content import with_labels
     from wgcc_runtime.data.known_classes import is_alike
     from wgcc_runtime.data.preparation import class_names
-    from wgcc_runtime.data.problems import listed
+    from wgcc_runtime.data.problems import join_items
 
     own = class_names(data.preparation)
     if (
@@ -286,7 +286,7 @@ def _with_new_names(data: Data, names: Sequence[str], form: Mapping[str, Any]) -
         return None
     preparation = with_labels(data.preparation, data.preparation["target"], names, form)
     if own != [str(number) for number in range(len(own))]:
-        new = listed(f"{old} is {name}" for old, name in zip(own, names, strict=False))
+        new = join_items(f"{old} is {name}" for old, name in zip(own, names, strict=False))
         data.notes.append(f"--labels names the classes of the data anew: {new}.")
     return replace(data, preparation=preparation)
 

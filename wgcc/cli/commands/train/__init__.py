@@ -31,7 +31,6 @@ from wgcc.cli.data import DataFile, DataOptions, data_options, say_reading
 from wgcc.cli.failures import INTERRUPTED, failures, warnings_printed
 from wgcc.cli.options import SEED, captured_option, device_option, fast_option, json_option
 from wgcc.cli.printing import is_muted, say, show_json
-from wgcc.cli.progress import Loading
 
 if TYPE_CHECKING:
     from wgcc.from_gguf.lora import LoraOptions
@@ -239,17 +238,11 @@ def run(job: TrainingJob, as_json: bool) -> None:
 
 
 def run_alone(job: TrainingJob, as_json: bool) -> None:
-    import wgcc_runtime
+    from wgcc.cli.adapters import load_with
     from wgcc.cli.progress import make_progress
 
-    model = wgcc_runtime.load(
-        job.bundle,
-        device=job.device,
-        weights=job.weights,
-        seed=job.seed,
-        on_bytes=Loading(),
-        fast=job.fast,
-    )
+    options = {"device": job.device, "seed": job.seed, "fast": job.fast}
+    model = load_with(job.bundle, job.weights, **options)
     data = read_for(model.plan, job, model)
     check_batch(model.plan, job)
     data, evaluation = evaluation_of(model.plan, job, data)

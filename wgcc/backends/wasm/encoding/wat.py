@@ -1,15 +1,10 @@
-"""Functions read back: instruction by instruction, with constants hoisted, and as text.
-
-V8's newer compiler takes nothing out of loops: a vector of constants would be three instructions in
-every iteration, so that each is made once, before the loops. Others do it themselves.
-"""
+"""Functions as text, read back instruction by instruction."""
 
 from __future__ import annotations
 
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 from math import isinf, isnan
 
 from wgcc.backends.wasm.encoding.instructions import (
@@ -20,115 +15,21 @@ from wgcc.backends.wasm.encoding.instructions import (
     CONST_I64,
     CONST_V128,
     INDEX,
-    INSTRUCTIONS,
     LABELS,
     LANE,
     MEMORY,
     MEMORY_LANE,
     SHUFFLE,
     TYPE_NAMES,
-    V128,
     Instruction,
+    instruction_at,
     read_signed,
     read_unsigned,
-    unsigned,
 )
-from wgcc.backends.wasm.encoding.module import Function
-
-_PREFIXES = (0xFC, 0xFD, 0xFE)
+from wgcc.backends.wasm.encoding.module import WasmFunction
 
 
-def instruction_at(code: bytes, at: int) -> Instruction:
-    return _BY_OPCODE[_opcode(code, at)]
-
-
-def decode(code: bytes) -> Iterator[tuple[int, int, str]]:
-    """The start, the end and the name of each instruction."""
-    at = 0
-    while at < len(code):
-        instruction = instruction_at(code, at)
-        skip = _SKIPS.get(instruction.immediates)
-        end = at + len(instruction.code)
-        end = skip(code, end) if skip else end
-        yield at, end, instruction.name
-        at = end
-
-
-def _opcode(code: bytes, at: int) -> tuple[int, int]:
-    return (code[at], read_unsigned(code, at + 1)[0] if code[at] in _PREFIXES else 0)
-
-
-_BY_OPCODE = {_opcode(i.code + b"\0", 0): i for i in INSTRUCTIONS.values()}
-
-
-def _number(code: bytes, at: int) -> int:
-    while code[at] >= 0x80:
-        at += 1
-    return at + 1
-
-
-def _numbers(code: bytes, at: int) -> int:
-    return _number(code, _number(code, at))
-
-
-def _labels(code: bytes, at: int) -> int:
-    count, at = read_unsigned(code, at)
-    for _ in range(count + 1):
-        at = _number(code, at)
-    return at
-
-
-def _bytes(count: int) -> Callable[[bytes, int], int]:
-    return lambda code, at: at + count
-
-
-_SKIPS: dict[int, Callable[[bytes, int], int]] = {
-    **dict.fromkeys((INDEX, LANE, CONST_I32, CONST_I64), _number),
-    **dict.fromkeys((CONST_V128, SHUFFLE), _bytes(16)),
-    CONST_F32: _bytes(4),
-    CONST_F64: _bytes(8),
-    MEMORY: _numbers,
-    MEMORY_LANE: lambda code, at: _numbers(code, at) + 1,
-    BLOCK: _bytes(1),
-    LABELS: _labels,
-}
-
-
-_SPLATS = {"f32x4.splat": "f32.const", "i32x4.splat": "i32.const"}
-_GET, _SET = b"\x20", b"\x21"
-
-
-def hoist_constants(function: Function) -> None:
-    code = bytes(function.code)
-    made: dict[bytes, int] = {}
-    pieces, kept = [], 0
-    for start, end in _constants_in_loops(code):
-        constant = code[start:end]
-        if constant not in made:
-            made[constant] = function.local("constant", V128)
-        pieces += [code[kept:start], _GET + unsigned(made[constant])]
-        kept = end
-    first = [constant + _SET + unsigned(local) for constant, local in made.items()]
-    function.code = bytearray(b"".join([*first, *pieces, code[kept:]]))
-
-
-def _constants_in_loops(code: bytes) -> Iterator[tuple[int, int]]:
-    """The start and end of each constant: a vector, or a number that is put into all lanes."""
-    blocks: list[str] = []
-    for (before, _, number), (start, end, name) in pairwise([(0, 0, ""), *decode(code)]):
-        if name in ("block", "loop", "if"):
-            blocks.append(name)
-        elif name == "end":
-            blocks.pop()
-        elif "loop" not in blocks:
-            continue
-        elif name == "v128.const":
-            yield start, end
-        elif _SPLATS.get(name) == number:
-            yield before, end
-
-
-def wat(function: Function, functions: Sequence[Function] = ()) -> str:
+def wat(function: WasmFunction, functions: Sequence[WasmFunction] = ()) -> str:
     """`functions` are those of the module: calls are written with their names."""
     names = _local_names(function)
     kinds = [TYPE_NAMES[kind] for kind in function.local_types]
@@ -142,7 +43,7 @@ def wat(function: Function, functions: Sequence[Function] = ()) -> str:
 
 
 def _instruction_lines(
-    function: Function, names: Sequence[str], functions: Sequence[Function]
+    function: WasmFunction, names: Sequence[str], functions: Sequence[WasmFunction]
 ) -> Iterator[str]:
     depth = 1
     for instruction, immediates in _decode(bytes(function.code), names, functions):
@@ -152,7 +53,7 @@ def _instruction_lines(
 
 
 def _decode(
-    code: bytes, names: Sequence[str], functions: Sequence[Function]
+    code: bytes, names: Sequence[str], functions: Sequence[WasmFunction]
 ) -> Iterator[tuple[Instruction, list[str]]]:
     at = 0
     while at < len(code):
@@ -169,7 +70,7 @@ def _decode(
         yield instruction, texts
 
 
-def _local_names(function: Function) -> list[str]:
+def _local_names(function: WasmFunction) -> list[str]:
     """Each name once: a second local of the same name gets its number behind it."""
     seen: set[str] = set()
     names = []
