@@ -13,6 +13,8 @@ let panes = [];
 /** @type {{ pane: Pane, box: number }[]} */
 let matches = [];
 let at = -1;
+// Which boxes the matches are, if they are no result of a search.
+let walked = '';
 
 /** @param {HTMLSelectElement} select @param {string[]} names @param {string} chosen @param {string} [none] */
 function fill(select, names, chosen, none) {
@@ -38,8 +40,10 @@ function draw() {
   for (const pane of panes) pane.begin();
   const counts = ['new', 'changed', 'gone'].map(kind => {
     const all = changes ? [...changes.before, ...changes.after] : [];
-    return element('span', [`${all.filter(change => change === kind).length} ${kind}`], {
+    return element('button', [`${all.filter(change => change === kind).length} ${kind}`], {
       className: `count ${kind}`,
+      title: 'go to the next',
+      onclick: () => nextChange(kind),
     });
   });
   $('changes').replaceChildren(...(changes ? counts : []));
@@ -74,6 +78,7 @@ function search() {
   const words = $('search').value.toLowerCase().split(/\s+/).filter(Boolean);
   matches = [];
   at = -1;
+  walked = '';
   for (const pane of panes) {
     const numbers = pane.stage.boxes.flatMap((box, n) => {
       const text = Object.values(box).join('\n').toLowerCase();
@@ -95,6 +100,17 @@ function nextMatch(step) {
   at = (at + step + matches.length) % matches.length;
   select(matches[at].pane, matches[at].box);
   $('matches').textContent = `${at + 1} of ${matches.length}`;
+}
+
+/** @param {string} kind goes to the next box that is new, changed or gone */
+function nextChange(kind) {
+  if (walked !== kind) {
+    matches = panes.flatMap(pane =>
+      pane.changes.flatMap((change, box) => (change === kind ? [{ pane, box }] : [])),
+    );
+    [walked, at] = [kind, -1];
+  }
+  nextMatch(1);
 }
 
 function chooseEntry() {

@@ -8,6 +8,8 @@ const SMALLEST = 0.02;
 const LARGEST = 4;
 // A pointer that moved less than this many pixels was a click.
 const CLICK = 4;
+// Where the first row begins, in pixels.
+const TOP = 70;
 
 /** @param {string} tag @param {Record<string, string | number>} attributes @param {string} [text] */
 function svg(tag, attributes, text) {
@@ -21,6 +23,7 @@ export class Pane {
   /** @param {Stage} stage @param {Change[]} changes @param {(pane: Pane, box: number) => void} select */
   constructor(stage, changes, select) {
     this.stage = stage;
+    this.changes = changes;
     this.layout = layOut(stage);
     this.near = neighbours(stage);
     this.selected = -1;
@@ -85,7 +88,9 @@ export class Pane {
     if (this.view.scale >= 0.6) return;
     const first = this.layout.places[this.layout.rows[0]?.[0] ?? 0];
     this.view.scale = 0.8;
-    if (first) this.#centre(first.x, first.y + 120);
+    const { height } = this.root.getBoundingClientRect();
+    // The first row is below the name of the stage.
+    if (first) this.#centre(first.x, first.y + (height / 2 - TOP) / this.view.scale);
   }
 
   /** @param {number} factor @param {number} [x] @param {number} [y] the point that stays */

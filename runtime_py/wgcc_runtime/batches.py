@@ -224,6 +224,8 @@ class ArraySource(Source):
         return count, batch
 
     def _too_few(self, count: int, batch: int) -> str:
+        if not count:
+            return f"{self.entry.name}: the data has no rows"
         rows = self.entry.rows
         advice = rows.advice(count) if rows else "build the model for fewer rows"
         return (

@@ -18,6 +18,7 @@ PLAIN = BLOCKS.replace('capture(tanh(h), "squashed")', "tanh(h)")
 WRONG = {
     "blocks.*.atn.weights": "did you mean blocks.0.attn.weights, blocks.1.attn.weights",
     "zork": "there are x, ",
+    "zork*": "there are x, ",
     "predict:d.tok.w": "no entry trains, so nothing has a gradient",
     "opt/opt/exp": "no optimizer has such a tensor; there are opt/opt/",
     "test:x": r"there is no entry test \(train, predict\)",
@@ -86,3 +87,43 @@ def test_captures_with_f16_and_with_little_memory() -> None:
     for text, memory in ((half, None), (PLAIN, 60_000)):
         done = compile_file(Source("m.wg", text), capture=patterns, memory=memory, twin=False)
         assert "blocks.0" in done.planned.plan["entries"]["train"]["captures"]
+
+
+SCALED = """
+model Net {
+  fc: Linear[4, 4]
+  optimizer opt: sgd { lr = 0.1 }
+  fn body(h: f32[2, 4], x: f32[2, 4]) -> (f32[2, 4], f32[2, 4]) {
+    next = tanh(fc(h) + x)
+    return next, next
+  }
+  entry train(x: f32[3, 2, 4]) -> (loss: f32) {
+    last, _ = scan(body, zeros(f32[2, 4]), x)
+    loss = mean(last ** 2)
+    minimize loss with opt
+    return loss
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "scale", ["precision = f16", "loss_scale = 64.0", "loss_scale = 64.0 * step"]
+)
+def test_captured_gradients_are_those_of_the_loss_whatever_its_scale(
+    scale: str, machine: object
+) -> None:
+    x = np.random.default_rng(0).normal(size=(3, 2, 4)).astype(np.float32)
+    captured = []
+    is_half = scale == "precision = f16"
+    place = "model Net {" if is_half else "sgd {"
+    for text in (SCALED, SCALED.replace(place, f"{place} {scale};")):
+        device = "wasm" if is_half else machine  # the software adapters have no f16
+        model = wgcc.compile(text, device=device, capture=["d.fc.w", "d.next"], seed=1)
+        for _ in range(2):
+            model.train(x=x)
+        captured.append(model.captured.of("train"))
+    plain, scaled = captured
+    for name in ("d.fc.w", "d.next"):
+        close = 2e-3 * abs(plain[name]).max()
+        np.testing.assert_allclose(scaled[name], plain[name], rtol=0, atol=close)

@@ -87,6 +87,14 @@ def test_weights_that_early_stopping_returns_to_come_again(
     assert run(capsys, *words, "--steps", "3")[0] == 2
 
 
+@pytest.mark.parametrize("option", ["--epochs", "--patience", "--captured", "--receipt"])
+def test_options_of_one_process_are_refused_for_several(
+    bundle: str, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(capsys, "train", bundle, PICTURES, option, "3", "--workers", "2")
+    assert code == 2 and f"{option} is for a single process, not for --workers" in err
+
+
 def test_it_says_between_which_steps_weights_depart(train: Any, replay: Any) -> None:
     def forge(content: dict[str, Any]) -> None:
         content["points"][2]["weights"] = "0" * 64

@@ -141,7 +141,9 @@ def test_broken_requests_are_answered_and_the_server_lives(editor: Editor, charg
     assert editor.request("textDocument/hover", {"nonsense": 1})["error"]["code"] == -32602
     assert editor.request("textDocument/nothing", {})["error"]["code"] == -32601
     missing = {"textDocument": {"uri": "file:///no/such.wg"}, "position": EVERYTHING["start"]}
-    assert "error" in editor.request("textDocument/hover", missing)
+    error = editor.request("textDocument/hover", missing)["error"]
+    assert error["message"] == "cannot read /no/such.wg: No such file or directory"
+    assert "data" not in error
     editor.send_raw(b"{nonsense")
     beyond = {"line": 100_000, "character": 100_000}
     assert editor.ask("hover", chargpt, position=beyond) is None

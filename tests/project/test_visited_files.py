@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -30,8 +31,17 @@ print("\\n".join(sorted(name for name in visited if name.startswith(tuple(parts)
 
 
 def test_a_build_visits_few_files() -> None:
+    # The first build with a version of wgcc fills the cache folder, as with joined JavaScript.
+    visited = _visited_files()
+    if len(visited) > MOST_VISITED:
+        visited = _visited_files()
+    assert 50 < len(visited) <= MOST_VISITED, "\n".join(visited)
+
+
+def _visited_files() -> list[str]:
     folders = (ROOT / "wgcc", ROOT / "runtime_py")
     command = [sys.executable, "-c", VISITS, ROOT / "examples" / "sin" / "model.wg", *folders]
-    run = subprocess.run(command, capture_output=True, text=True, check=True)
-    visited = [Path(line).relative_to(ROOT).as_posix() for line in run.stdout.splitlines()]
-    assert 50 < len(visited) <= MOST_VISITED, "\n".join(visited)
+    # Users' builds do not verify graphs between passes, as tests do.
+    env = {name: value for name, value in os.environ.items() if name != "WGCC_VERIFY"}
+    run = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
+    return [Path(line).relative_to(ROOT).as_posix() for line in run.stdout.splitlines()]

@@ -204,6 +204,7 @@ WRONG: list[tuple[str, Any, dict[str, Any], str, str]] = [
     ("eval_every", data(), {"steps": 5, "eval_every": np.int64(0)}, "range", "eval_every"),
     ("rows differ", {**data(), "y": np.zeros(50)}, {"steps": 5}, "shape", "rows differ"),
     ("one batch of y", {**data(), "y": np.zeros(8)}, {"steps": 5}, "shape", "rows differ"),
+    ("no rows", data(0), {"steps": 5}, "shape", "train: the data has no rows$"),
     ("few rows", data(5), {"steps": 5}, "shape", "5 rows are fewer than the batch of 8.*--set B=5"),
     ("columns", {**data(), "x": np.zeros((100, 3))}, {"steps": 5}, "shape", "with more rows"),
     ("names", {"x": data()["x"]}, {"steps": 5}, "name", "needs the input `y`"),

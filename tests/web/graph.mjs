@@ -48,6 +48,9 @@ seen.panes = await page.locator('.pane p').allTextContents();
 seen.changes = await text('#changes');
 seen.new = await page.locator('.pane').nth(1).locator('.box.new').count();
 seen.before = await page.locator('.pane').nth(0).locator('.box.new').count();
+await page.click('.count.new');
+await page.click('.count.new');
+seen.secondNew = [await text('#matches'), await page.locator('.box.selected.new').count()];
 await page.selectOption('#entry', 'predict');
 seen.predict = await page.locator('.pane p').allTextContents();
 

@@ -39,6 +39,7 @@ def test_people_find_their_way(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert int(seen["matches"].split()[0]) == seen["highlighted"] > 0 and seen["first"]
     assert seen["walked"]
     assert [text.split(":")[0] for text in seen["panes"]] == ["ir", "grad"]
+    assert seen["secondNew"] == [f"2 of {seen['new']}", 1]
     assert seen["new"] > 0 and seen["before"] == 0 and f"{seen['new']} new" in seen["changes"]
     assert seen["predict"][0] != seen["panes"][0]
     assert seen["overflow"] <= 0 and seen["isDark"]

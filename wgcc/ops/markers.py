@@ -18,7 +18,8 @@ CSE does not merge them with the values that were computed from x before, so tho
 memory.
 
 watch(x; of, stats) -> x, whose gradient is captured, as `of` or as its statistics: autograd makes
-it `watched`, and `settle_captures` removes both.
+it `watched`, and `settle_captures` removes both. `scale` of `watched` is what the loss was
+multiplied by: a number, or the name of a value.
 
 Functions that state their own gradient; autograd replaces both ops.
 
@@ -134,12 +135,12 @@ WATCH, WATCHED = "watch", "watched"
 SETTLED = "settle_captures"
 
 
-def infer_watch(x: TensorType, of: str, stats: bool) -> TensorType:
+def infer_watch(x: TensorType, of: str, stats: bool, scale: float | str = 1.0) -> TensorType:
     check_dtype(WATCH, x, FLOATS)
     return x
 
 
-def reference_watch(x: Array, of: str, stats: bool) -> Array:
+def reference_watch(x: Array, of: str, stats: bool, scale: float | str = 1.0) -> Array:
     return x
 
 

@@ -24,6 +24,7 @@ from wgcc.ops import OPS
 from wgcc.ops.markers import COTANGENT, CUSTOM
 from wgcc.ops.registry import GradRule, Ordinary
 from wgcc.passes.loop_gradient import loop_gradient
+from wgcc.passes.loss_scale import with_scale
 from wgcc.passes.rematerialise import MARK, Rematerialise
 from wgcc.passes.rewrite import Rewrite, prune, rename_values, without_marks
 
@@ -267,7 +268,11 @@ def _minimize(builder: Builder, node: Node, missing: Missing) -> Sequence[Value]
     dynamic, params = rest[: len(node.attrs["dynamic"])], rest[len(node.attrs["dynamic"]) :]
     with builder.at(node.span, f"d.{loss.name}"):
         seed = _loss_scale(builder, node, dynamic, loss)
+    before = len(builder.nodes)
     gradients = differentiate(builder, loss, params, seed, missing)
+    scale = node.attrs["settings"].get("loss_scale", seed.name if seed in dynamic else 1.0)
+    if scale != 1.0:
+        builder.nodes[before:] = [with_scale(made, scale) for made in builder.nodes[before:]]
     reached = [i for i, gradient in enumerate(gradients) if gradient is not None]
     with builder.at(node.span, node.attrs["optimizer"]):
         *updated, norm = builder.apply_many(

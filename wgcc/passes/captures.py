@@ -25,6 +25,7 @@ from wgcc.ir.loops import (
 from wgcc.ir.program import Program, Wanted, capture_key, counts_key
 from wgcc.ops.attention_grad import attention_weights
 from wgcc.ops.markers import DIFFERENTIATING, WATCH, WATCHED
+from wgcc.passes.loss_scale import divide_by_scale
 from wgcc.passes.rewrite import LIKE_AN_OP, builder_for, without_marks
 from wgcc.spelling import did_you_mean
 
@@ -169,7 +170,8 @@ def _weights_name(node: Node) -> str:
 def _matches_nothing(pattern: Wanted, chosen: Sequence[_Chosen]) -> WgError:
     names = list(dict.fromkeys(name for entry in chosen for name in entry.names))
     glob = pattern.glob.removeprefix(GRADIENT)
-    near = did_you_mean(glob, names) or [n for n in names if n.endswith(glob.split("*")[-1])]
+    end = glob.split("*")[-1]
+    near = did_you_mean(glob, names) or [n for n in names if end and n.endswith(end)]
     if pattern.glob.startswith(GRADIENT) and _matching(glob, names):
         return WgError(f"capture {pattern.text}: no entry trains, so nothing has a gradient")
     listed = ", ".join(near[:SHOWN] or names[:SHOWN]) or "none"
@@ -342,6 +344,7 @@ def _settle_gradients(graph: Graph) -> Graph:
         names[node.output.name], stats[name] = name, node.attrs["stats"]
     builder = builder_for(graph)
     graph, values = _reach(graph, {*names}, builder)
+    graph, values = divide_by_scale(graph, values, builder.inner())
     wanted = {names[made]: (value, stats[names[made]]) for made, value in values.items()}
     return without_marks(_with_outputs(graph, wanted, builder), WATCH, WATCHED)
 

@@ -136,6 +136,9 @@ def _untyped_argument(a: UnexpectedToken) -> bool:
         after = a.following.start if a.token.text == "," else a.token.start
         edit = Span(a.source, a.previous.start, after), ""
         problem.help("leave `self` out: functions of a layer see its members", edit)
+    elif a.source.text[: a.previous.start].split()[-1:] == ["optimizer"]:
+        form = f"optimizer {a.previous.text}: adam {{ lr = 1e-3 }}"
+        problem.help(f"its kind and its settings follow: `{form}`")
     else:
         problem.help(f"every argument has a type: `{a.previous.text}: f32[N, D]`")
     return True

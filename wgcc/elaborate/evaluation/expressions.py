@@ -19,6 +19,7 @@ from wgcc.elaborate.evaluation.foreign import (
     NAMES_OF_OTHER_LANGUAGES,
     explain_failed_call,
     explain_member,
+    explain_name,
     report_foreign_call,
     report_foreign_method,
     report_none_in_index,
@@ -85,7 +86,7 @@ def _unknown_name(context: Context, node: ast.Name) -> Diagnostic:
     )
     if node.text in NAMES_OF_OTHER_LANGUAGES:
         problem.helps.clear()
-        problem.help(NAMES_OF_OTHER_LANGUAGES[node.text])
+        explain_name(problem, node)
     elif any(node.text in scope.names for scope in context.callers):
         name = context.functions[-1].name
         problem.helps.clear()

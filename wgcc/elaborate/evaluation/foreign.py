@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from wgcc.elaborate.from_pytorch import LAYERS, PREFIXES, counterpart
 from wgcc.elaborate.from_pytorch.calls import PytorchCall
 from wgcc.elaborate.report import Stop
@@ -177,6 +179,17 @@ def report_prefixed(context: Context, node: ast.Member) -> None:
     else:
         problem.help("built-in functions and constants need no prefix: write `relu(x)`, `pi`")
     raise Stop(problem)
+
+
+def explain_name(problem: Diagnostic, node: ast.Name) -> None:
+    """Say what to write in place of `True`, or of `self.` before a member."""
+    span = node.span
+    member = re.match(r"\.(\w+)", span.source.text[span.end :])
+    if node.text == "self" and member:
+        edit = Span(span.source, span.start, span.end + 1), ""
+        problem.help(f"members are named directly: write `{member[1]}`", edit)
+    else:
+        problem.help(NAMES_OF_OTHER_LANGUAGES[node.text])
 
 
 def report_none_in_index(context: Context, node: ast.Index) -> None:

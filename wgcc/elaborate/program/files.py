@@ -29,7 +29,7 @@ from wgcc.elaborate.tracing.values import (
 from wgcc.errors import Diagnostic, Diagnostics, Source, Span
 from wgcc.files import LARGEST_TEXT, Unreadable, data_dir, keep_cached, read_cached, read_text
 from wgcc.kernel.own.read import OwnFunction, WrongWgsl, read_functions
-from wgcc.live_settings import is_setting, with_settings
+from wgcc.live_settings import with_settings
 from wgcc.syntax import ast
 from wgcc.syntax.parser import parse
 from wgcc.syntax.tree_text import decode, encode, walk
@@ -85,7 +85,8 @@ class Loader:
         if _resolve(path) != _resolve(library):
             self._prelude = self._load_library(library)
         source = root if isinstance(root, Source) else Source(path.name, read_text(path), str(path))
-        if settings := {name: n for name, n in self.sizes.items() if is_setting(name)}:
+        # `opt.lr`: dims and consts have no dots.
+        if settings := {name: n for name, n in self.sizes.items() if "." in name}:
             source = with_settings(source, settings)
             self.used_sizes.update(settings)
         self._given = source.files

@@ -6,6 +6,7 @@ import itertools
 from dataclasses import dataclass
 from pathlib import Path
 
+from pygls.exceptions import JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
@@ -36,8 +37,12 @@ class Documents:
 
     def source(self, uri: str) -> Source:
         """The text as the editor has it; what it imports is read from files."""
-        text = self._server.workspace.get_text_document(uri).source
         path = to_fs_path(uri) or uri
+        try:
+            text = self._server.workspace.get_text_document(uri).source
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise JsonRpcInvalidParams(f"cannot read {path}: {reason}") from None
         return Source(path, text, path)
 
     def siblings(self, uri: str) -> list[Source]:

@@ -99,8 +99,11 @@ class EditorSession:
             waiting.cancel()
 
     def _publish(self, uri: str) -> None:
+        """Diagnostics name the version of the text, so that an editor can tell old ones."""
+        version = self.server.workspace.get_text_document(uri).version
         problems = diagnostics(self.documents.get(uri))
-        self.server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, problems))
+        params = types.PublishDiagnosticsParams(uri, problems, version)
+        self.server.text_document_publish_diagnostics(params)
 
 
 def did_open(session: EditorSession, params: types.DidOpenTextDocumentParams) -> None:

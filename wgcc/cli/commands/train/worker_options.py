@@ -82,6 +82,7 @@ def refuse_for_several(job: TrainingJob, launcher: str) -> None:
     """Options that one process alone can follow."""
     flags = {"--fast": job.fast} if launcher == "--workers" else {}
     alone = {**flags, "--receipt": job.receipt, "--epochs": job.epochs, "--patience": job.patience}
+    alone["--captured"] = job.captured
     for option in (name for name, value in alone.items() if value):
         raise click.UsageError(f"{option} is for a single process, not for {launcher}")
 
