@@ -142,9 +142,16 @@ def test(arguments: Sequence[str]) -> int:
         arguments = [*files, *(argument for argument in arguments if argument != "--quick")]
     else:
         need_test_tools()
-    lint_failed = lint([])
-    say("tests")
+    need_linter()
+    # Beside the tests: one program after the other, it would leave all cores but one idle.
+    linting = subprocess.Popen(
+        [sys.executable, str(ROOT / "dev.py"), "lint"],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    say("tests, and lint beside them")
     tests_failed = run_tool("python", "-m", "pytest", *IN_PARALLEL, *arguments)
+    print(linting.communicate()[0], end="")
+    lint_failed = linting.returncode
     if lint_failed:
         print("\ndev.py: lint failed, see above", file=sys.stderr)
     return tests_failed or lint_failed

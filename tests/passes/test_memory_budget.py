@@ -4,6 +4,7 @@ the error for a size that cannot be reached says what was reached."""
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,9 @@ import pytest
 import wgcc_runtime
 from cli_runs import run
 from deep_models import GPT, MLP, batch_for, write
-from wgcc.compiler import compile_file
+from wgcc.compiler import Compiled, compile_file
 from wgcc.errors import WgError
 from wgcc.schedule.schedule import schedule
-
-MODELS = pytest.mark.parametrize(("text", "depth"), [(MLP, 6), (GPT, 3)], ids=["mlp", "gpt"])
 
 
 def all_of(memory: dict[str, int]) -> int:
@@ -25,31 +24,43 @@ def all_of(memory: dict[str, int]) -> int:
     return memory["peak"] + memory["guard"]
 
 
-@MODELS
-def test_the_plan_stays_within_it(text: str, depth: int, tmp_path: Path) -> None:
-    path = write(tmp_path, text, depth=depth)
+@dataclass(frozen=True)
+class Budget:
+    """A model as it is, and built for half the memory of its activations."""
+
+    path: Path
+    text: str
+    plain: Compiled
+    most: int
+    saving: Compiled
+
+
+@pytest.fixture(scope="module", params=[(MLP, 6), (GPT, 3)], ids=["mlp", "gpt"])
+def budget(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Budget:
+    text, depth = request.param
+    path = write(tmp_path_factory.mktemp("budget"), text, depth=depth)
     plain = compile_file(path)
     free = plain.planned.plan["memory"]
-    assert plain.remat_parts == 1
-    budget = all_of(free) - free["temps"] // 2
-    saving = compile_file(path, memory=budget)
-    found = saving.planned.plan["memory"]
-    assert all_of(found) <= budget and found["temps"] <= free["temps"] // 2
-    assert saving.remat_parts > 1
+    most = all_of(free) - free["temps"] // 2
+    return Budget(path, text, plain, most, compile_file(path, memory=most))
+
+
+def test_the_plan_stays_within_it(budget: Budget) -> None:
+    free = budget.plain.planned.plan["memory"]
+    found = budget.saving.planned.plan["memory"]
+    assert all_of(found) <= budget.most and found["temps"] <= free["temps"] // 2
+    assert budget.plain.remat_parts == 1 and budget.saving.remat_parts > 1
     # A model that fits is not changed, to the byte.
-    assert compile_file(path, memory=all_of(free)).files() == plain.files()
+    assert compile_file(budget.path, memory=all_of(free)).files() == budget.plain.files()
 
 
-@MODELS
-def test_losses_stay_the_same(text: str, depth: int, tmp_path: Path) -> None:
+def test_losses_stay_the_same(budget: Budget, tmp_path: Path) -> None:
     """Including dropout: recomputing draws the same numbers."""
-    path, runs = write(tmp_path, text, depth=depth), []
-    free = compile_file(path).planned.plan["memory"]
-    for memory in (None, all_of(free) - free["temps"] // 2):
-        folder = tmp_path / f"bundle{memory}"
-        compile_file(path, memory=memory).write(folder)
-        model = wgcc_runtime.load(folder, device="SwiftShader")
-        runs.append([float(model.train(**batch_for(text))["loss"]) for _ in range(6)])
+    runs = []
+    for number, compiled in enumerate((budget.plain, budget.saving)):
+        compiled.write(tmp_path / str(number))
+        with wgcc_runtime.load(tmp_path / str(number), device="SwiftShader") as model:
+            runs.append([float(model.train(**batch_for(budget.text))["loss"]) for _ in range(6)])
     assert runs[0][-1] < runs[0][0]
     np.testing.assert_allclose(runs[1], runs[0], rtol=1e-5)
 

@@ -28,6 +28,17 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_web(write(folder, MLP, setting=HALF), folder / "bundle")
 
 
+@pytest.fixture(scope="module", params=[MLP, GPT], ids=["mlp", "gpt"])
+def pair(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Path, Path]:
+    """The text of a model, and its bundles of depth 1 in f32 and in f16."""
+    folder, text = tmp_path_factory.mktemp("pair"), request.param
+    sources = (write(folder, text, f"m{at}", HALF * at, depth=1) for at in range(2))
+    full, half = (build(source, folder / f"b{source.stem}") for source in sources)
+    return text, full, half
+
+
 @MODELS
 def test_activations_take_half_the_memory(text: str, tmp_path: Path) -> None:
     full, half = (
@@ -42,32 +53,31 @@ def test_activations_take_half_the_memory(text: str, tmp_path: Path) -> None:
     assert {record["dtype"] for record in half["tensors"].values()} <= {"f32", "i32", "u32"}
 
 
-@MODELS
-def test_training_is_nearly_the_same(text: str, tmp_path: Path) -> None:
-    losses, batch = [], batch_for(text)
-    for at, setting in enumerate(["", HALF]):
-        bundle = build(write(tmp_path, text, f"m{at}", setting, depth=1), tmp_path / f"b{at}")
-        model = wgcc_runtime.load(bundle, device="llvmpipe")
-        losses.append([float(model.train(**batch)["loss"]) for _ in range(25)])
-    assert losses[0][-1] < 0.75 * losses[0][0]
+def losses_of(text: str, bundle: Path, device: str) -> list[float]:
+    batch = batch_for(text)
+    with wgcc_runtime.load(bundle, device=device) as model:
+        return [float(model.train(**batch)["loss"]) for _ in range(25)]
+
+
+def test_training_is_nearly_the_same(pair: tuple[str, Path, Path]) -> None:
+    text, full, half = pair
+    wanted, losses = (losses_of(text, bundle, "llvmpipe") for bundle in (full, half))
+    assert wanted[-1] < 0.75 * wanted[0]
     # f16 has 11 significant bits; differences of one step accumulate in the next.
-    np.testing.assert_allclose(losses[1], losses[0], rtol=2e-2)
-    assert losses[0] != losses[1]
+    np.testing.assert_allclose(losses, wanted, rtol=2e-2)
+    assert losses != wanted
 
 
-@MODELS
-def test_the_twin_computes_in_f32(text: str, tmp_path: Path) -> None:
+def test_the_twin_computes_in_f32(pair: tuple[str, Path, Path], tmp_path: Path) -> None:
     """It needs no adapter with f16, and takes a checkpoint of one that has it."""
-    losses, batch = [], batch_for(text)
-    for at, setting in enumerate(["", HALF]):
-        bundle = build(write(tmp_path, text, f"m{at}", setting, depth=1), tmp_path / f"b{at}")
-        with wgcc_runtime.load(bundle, device="wasm") as model:
-            losses.append([float(model.train(**batch)["loss"]) for _ in range(25)])
-    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-4)
+    text, full, half = pair
+    wanted, losses = (losses_of(text, bundle, "wasm") for bundle in (full, half))
+    np.testing.assert_allclose(losses, wanted, rtol=1e-4)
+    batch = batch_for(text)
     path = tmp_path / "w.safetensors"
     with (
-        wgcc_runtime.load(tmp_path / "b1", device="llvmpipe") as gpu,
-        wgcc_runtime.load(tmp_path / "b1", device="wasm", threads=2) as twin,
+        wgcc_runtime.load(half, device="llvmpipe") as gpu,
+        wgcc_runtime.load(half, device="wasm", threads=2) as twin,
     ):
         gpu.train(**batch)
         gpu.save(path)

@@ -14,7 +14,8 @@ from adapters import ROOT
 def test_longest_files_come_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     recorder = file_times.Recorder()
     for name, seconds in (("a", 0.2), ("b", 2.0), ("b", 1.6), ("c", 90.4), ("d", 4.0)):
-        report: Any = SimpleNamespace(nodeid=f"tests/{name}.py::test", duration=seconds)
+        noted = [(file_times.CORE, seconds)]
+        report: Any = SimpleNamespace(nodeid=f"tests/{name}.py::test", user_properties=noted)
         recorder.pytest_runtest_logreport(report)
     monkeypatch.setattr(file_times, "PATH", tmp_path / "times.txt")
     recorder.pytest_sessionfinish()

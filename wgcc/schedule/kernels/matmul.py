@@ -50,8 +50,6 @@ from wgcc.schedule.kernels.tile_loads import TileLoad
 from wgcc.schedule.kernels.tile_results import ResultBlock
 from wgcc.schedule.kernels.tile_shape import Sizes, Tile, tile_shapes
 
-# How many shapes tuning tries.
-CANDIDATES = 4
 # Products of so many operations have the steps of a tile written out, if these are at most so many
 # multiply-adds for a thread.
 UNROLLED_FLOPS, UNROLLED = 1 << 28, 1024
@@ -59,13 +57,13 @@ UNROLLED_FLOPS, UNROLLED = 1 << 28, 1024
 
 def matmul_code(group: Group, context: GroupContext) -> GroupCode:
     """The tiles that should be best on most GPUs."""
-    (tile,) = tile_shapes(_sizes(group), width=_width(group, context))
+    tile = tile_shapes(_sizes(group), _width(group, context))[0]
     return context.code(_tiles(group, context, tile), _work(group, context))
 
 
 def matmul_candidates(group: Group, context: GroupContext) -> list[Launch]:
     """Other tiles that may be faster on some adapter."""
-    tiles = tile_shapes(_sizes(group), CANDIDATES + 1, _width(group, context))[1:]
+    tiles = tile_shapes(_sizes(group), _width(group, context))[1:]
     return [_tiles(group, context, tile) for tile in tiles]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from heapq import nsmallest
 from itertools import product
 from math import ceil
 
@@ -36,6 +37,8 @@ MAX_LOADS = 16
 # Words that may pad a row of a tile; short ones have more room.
 PADDING = 8
 SLICES = (1, 2, 4, 8, 16)
+# One is used, the others are candidates for tuning.
+MOST_SHAPES = 5
 # The GPUs that shapes are chosen for, a large and a small one, by their units. In a cycle a unit
 # makes 128 multiply-adds and moves 128 bytes of workgroup memory and, if all units do so, 16 of
 # memory. Each tile waits so many cycles for what it loads, and some for its barriers.
@@ -113,8 +116,8 @@ class Tile:
 
 
 @lru_cache(maxsize=1024)
-def tile_shapes(sizes: Sizes, count: int = 1, width: int = WORD) -> tuple[Tile, ...]:
-    """The best shape, or the best few; elements of operands have `width` bytes."""
+def tile_shapes(sizes: Sizes, width: int = WORD) -> tuple[Tile, ...]:
+    """The best shapes, the best one first; elements of operands have `width` bytes."""
     depths = _depths(sizes.inner, width)
     for least in (MIN_THREADS, 1):
         fitting = [
@@ -126,7 +129,7 @@ def tile_shapes(sizes: Sizes, count: int = 1, width: int = WORD) -> tuple[Tile, 
         ]
         if fitting:
             break
-    return tuple(sorted(fitting, key=lambda tile: _order(sizes, tile))[:count])
+    return tuple(nsmallest(MOST_SHAPES, fitting, key=lambda tile: _order(sizes, tile)))
 
 
 def _order(sizes: Sizes, tile: Tile) -> tuple[float, int, int, int, int]:
