@@ -70,7 +70,6 @@ WASM_ROWS = (
     ("wgsl",),
     ("kernels",),
     ("panels",),
-    ("walks",),
     ("write_kernel",),
     ("blas_products",),
     ("twin",),

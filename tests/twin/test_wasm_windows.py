@@ -13,7 +13,7 @@ from wasm_kernels import Built, work_of
 from wgcc.backends.wasm import write_kernel
 from wgcc.backends.wasm.kernels.body import KernelBody
 from wgcc.backends.wasm.panels import micro_kernel
-from wgcc.backends.wasm.walks import Walk
+from wgcc.backends.wasm.panels.by_threads import Walk
 from wgcc.kernel.build import statements
 from wgcc.schedule.kernel import ProductTask, ThreadTask
 

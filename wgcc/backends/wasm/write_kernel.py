@@ -24,20 +24,22 @@ from wgcc.backends.wasm.kernels.scopes import (
     span_of,
 )
 from wgcc.backends.wasm.panels.attention import ScratchLayout, layout_of, write_attention
-from wgcc.backends.wasm.panels.by_threads import PLAIN, ThreadProgram, program_of
-from wgcc.backends.wasm.panels.micro_kernel import Tiling, tiling_of
-from wgcc.backends.wasm.panels.panels import write_product
-from wgcc.backends.wasm.walks import (
+from wgcc.backends.wasm.panels.by_threads import (
     BYTE_BLOCK,
     BYTE_STEPS,
     GRAIN,
     MIN_ROWS,
     ONE_BY_ONE,
+    PLAIN,
+    ThreadProgram,
     Walk,
     block_of,
+    program_of,
     strided_walks,
     walks_in_rows,
 )
+from wgcc.backends.wasm.panels.micro_kernel import Tiling, tiling_of
+from wgcc.backends.wasm.panels.panels import write_product
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.ir.dtypes import F16
 from wgcc.ir.index import Index, constant
