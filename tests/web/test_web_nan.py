@@ -13,7 +13,7 @@ from web_stacks import add_web_files, build_web, run_job
 
 # How many of the written tensors are corrupted: all, or some if the kernels take long.
 EXAMPLES = {"sin": 1000, "names": 4, "cnn": 2, "mamba": 2}
-# Small batches: what is reported and undone does not depend on them, what SwiftShader computes does.
+# Small batches: what is reported and undone does not depend on them, the time of kernels does.
 BATCHES = {"sin": {}, "names": {"B": 16}, "cnn": {"B": 4}, "mamba": {"B": 2, "T": 16}}
 
 
