@@ -106,7 +106,7 @@ const SLICE = 4096;
 // biome-ignore format: as many as fit into a line
 const FIT_OPTIONS = [
   'steps', 'epochs', 'every', 'entry', 'seed', 'resume', 'validation', 'validationEntry',
-  'validationEvery', 'signal', 'snapshot', 'recover',
+  'validationEvery', 'signal', 'snapshot', 'recover', 'receipt', 'replay',
 ];
 
 /**

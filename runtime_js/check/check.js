@@ -15,5 +15,6 @@ export {
   refuseValidation,
   refuseValue,
 } from './callers.js';
+export { contentDigest } from './plan_digest.js';
 export { sha256 } from './sha256.js';
 export { checkTwinForm } from './twin_form.js';

@@ -3,9 +3,12 @@
 import { fail } from '../core/errors.js';
 import { sha256 } from './sha256.js';
 
+/** The digest of JSON values, whatever the order of their keys. @param {any} content */
+export const contentDigest = content => sha256(contentBytes(content));
+
 /** Refuses a plan that was changed; one without a digest was written by an older wgcc. @param {any} plan */
 export function checkPlanDigest({ sha256: digest, ...content }) {
-  if (digest === undefined || digest === sha256(contentBytes(content))) return;
+  if (digest === undefined || digest === contentDigest(content)) return;
   const remedy = 'build the model again, or run `wgcc accept` on the bundle if it was on purpose';
   fail('plan', 'sha256', `differs: the plan was changed after the bundle was built; ${remedy}`);
 }

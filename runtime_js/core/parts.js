@@ -16,6 +16,8 @@ export const loadInspect = () => part(import('../inspect/inspect.js'));
 export const loadCalls = () => part(import('../calls/calls.js'));
 /** Reads people's files, and scales as they need it. */
 export const loadData = () => part(import('../data/data.js'));
+/** What a training started from, and digests of its weights. */
+export const loadReceipts = () => part(import('../receipts/receipts.js'));
 /** Adapters of language models; only bundles with tokens have it. */
 export const loadAdapters = () => part(import('../adapters/adapters.js'));
 /** The model in a worker. */

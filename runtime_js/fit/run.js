@@ -3,6 +3,7 @@
 import { Training } from './training.js';
 
 /** @import { Session } from '../core/session.js' */
+/** @import { Replayed } from '../receipts/receipts.js' */
 /** @import { Report, Settings } from './training.js' */
 /**
  * @typedef {object} History of a training
@@ -11,6 +12,8 @@ import { Training } from './training.js';
  * @property {number[]} steps of the reports
  * @property {number[]} losses
  * @property {number | undefined} loss the last one
+ * @property {string | undefined} receipt if one was kept
+ * @property {Replayed | undefined} replay if a receipt was replayed
  */
 
 /** A loop that reads the reports may run for days; its history has only the last ones. */
@@ -83,6 +86,12 @@ function newHistory() {
     },
     get loss() {
       return reports.at(-1)?.loss;
+    },
+    get receipt() {
+      return reports.findLast(({ receipt }) => receipt)?.receipt;
+    },
+    get replay() {
+      return reports.findLast(({ replay }) => replay)?.replay;
     },
   };
 }

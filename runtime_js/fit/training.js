@@ -2,7 +2,7 @@
 
 import { DATA } from '../core/batches.js';
 import { fail } from '../core/errors.js';
-import { loadCalls, loadCheck, loadFiles } from '../core/parts.js';
+import { loadCalls, loadCheck, loadFiles, loadReceipts } from '../core/parts.js';
 import { isPauseDue, nextTask } from '../core/pause.js';
 import { inputTensors, isScalar, totalBytes } from '../core/plan.js';
 import { mapRecord, ownOf } from '../core/records.js';
@@ -13,6 +13,7 @@ import { openSource } from './sources.js';
 
 /** @import { NamedWords } from '../core/arrays.js' */
 /** @import { Session } from '../core/session.js' */
+/** @import { Replayed, Witness } from '../receipts/receipts.js' */
 /** @import { Source } from './sources.js' */
 /**
  * @typedef {Record<string, number>} Numbers
@@ -22,6 +23,8 @@ import { openSource } from './sources.js';
  * @property {Numbers} outputs
  * @property {Numbers} [validation] where it was asked for and due
  * @property {number} ms of a step
+ * @property {string} [receipt] so far, at steps where weights were hashed
+ * @property {Replayed} [replay] so far, at steps that were compared
  * @typedef {object} Settings `FitOptions` in index.d.ts of a bundle
  * @property {number} [steps] how many more; with `resume`, how many in all
  * @property {number} [epochs] instead of `steps`: passes over the data
@@ -35,6 +38,8 @@ import { openSource } from './sources.js';
  * @property {AbortSignal} [signal]
  * @property {number} [snapshot] seconds between snapshots, of which the last is at the end; 0: none
  * @property {boolean} [recover] after a lost device, continue with a new one
+ * @property {boolean | number} [receipt] keep one; a number: steps between digests
+ * @property {string} [replay] the text of a receipt to compare with
  */
 
 // What one submit has at most.
@@ -45,8 +50,10 @@ const SNAPSHOT_SECONDS = 15;
 
 /** One run of `fit`. */
 export class Training {
-  /** Why it ended. @type {'steps' | 'data'} */
+  /** Why it ended. @type {'steps' | 'data' | 'stop'} */
   stopped = 'steps';
+  /** What keeps or compares a receipt. @type {Witness | undefined} */
+  #witness;
   /** Of the submit that follows; taken while the GPU works. @type {Promise<NamedWords[]>} */
   #nextBatches = Promise.resolve([]);
   /** @type {Source | undefined} */
@@ -86,7 +93,8 @@ export class Training {
         const report = await this.#submitSafely(batches);
         if (report) yield report;
       }
-      if (!this.options.epochs && this.#step < this.#lastStep) this.stopped = 'data';
+      const isShort = !this.options.epochs && this.#step < this.#lastStep;
+      if (isShort && this.stopped === 'steps') this.stopped = 'data';
       await this.#source?.close();
     } finally {
       this.#isOver = true;
@@ -112,9 +120,11 @@ export class Training {
 
   /** Checks everything, and prepares the model for training. */
   async #begin() {
-    const { session, options } = this;
+    const { session } = this;
     await this.#check();
     await this.#claim();
+    await this.#openWitness();
+    const { options } = this;
     // So that the result can be saved even if the network is gone by then.
     loadFiles().catch(() => {});
     if (this.data?.[DATA])
@@ -127,6 +137,15 @@ export class Training {
     if (options.validation)
       this.#validate = await (await loadCalls()).openValidation(session, this.model, options);
     await this.#openData();
+  }
+
+  /** A receipt says how the training is made that replays it. */
+  async #openWitness() {
+    const { options, session, entryName, data } = this;
+    if (!options.receipt && options.replay === undefined) return;
+    this.#witness = await (await loadReceipts()).openWitness(session, entryName, data, options);
+    this.options = { ...options, ...this.#witness.settings };
+    this.periods[0] = this.options.every ?? this.periods[0];
   }
 
   /**
@@ -149,7 +168,7 @@ export class Training {
     const { plan } = this.session;
     // biome-ignore format: one name of an option after the other
     const { steps, epochs, seed = 0, entry: _, every, resume, validation, validationEntry,
-      validationEvery, signal, snapshot, recover, ...unknown } = this.options;
+      validationEvery, signal, snapshot, recover, receipt, replay, ...unknown } = this.options;
     const entry = ownOf(plan.entries, this.entryName);
     this.#watched = Object.entries(entry?.outputs ?? {})
       .filter(([, id]) => isScalar(plan.tensors[id]))
@@ -195,7 +214,8 @@ export class Training {
   /** The batches of the submit that follows `step` steps. @param {number} step */
   #take(step) {
     const untilReports = this.periods.map(period => period - (step % period));
-    const count = Math.min(this.#stepsPerSubmit, ...untilReports, this.#lastStep - step);
+    const untilLook = this.#witness?.until(step) ?? Infinity;
+    const count = Math.min(this.#stepsPerSubmit, ...untilReports, this.#lastStep - step, untilLook);
     return unlessAborted(this.#takeSome(count), this.options.signal);
   }
 
@@ -268,10 +288,15 @@ export class Training {
   async #report(outputs, ms, isEnd) {
     const step = this.#step;
     const [isDue, isValidationDue] = this.periods.map(period => isEnd || step % period === 0);
-    if (!isDue && !isValidationDue) return;
     const loss = outputs.loss ?? outputs[this.#watched[0]];
+    const seen = await this.#witness?.look({ step, loss, isDue, isEnd });
+    if (this.#witness?.isOver) {
+      this.#isOver = true;
+      this.stopped = 'stop';
+    }
+    if (!isDue && !isValidationDue && !seen) return;
     const validation = isValidationDue ? await this.#validate() : undefined;
-    return { step, loss, outputs, ...(validation && { validation }), ms };
+    return { step, loss, outputs, ...(validation && { validation }), ...seen, ms };
   }
 
   /** @param {number} calls that were made and count */

@@ -6,7 +6,7 @@ import { DATA } from '../core/batches.js';
 /** @typedef {{model: any, iterate: (method: string, ...given: any[]) => AsyncGenerator<any, any>}} Remote */
 
 export class RemoteTraining {
-  /** Why it ended. @type {'steps' | 'data'} */
+  /** Why it ended. @type {'steps' | 'data' | 'stop'} */
   stopped = 'steps';
 
   /** @param {Remote} remote @param {any} data @param {any} [options] */

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -31,14 +30,6 @@ def array_digest(array: Array) -> str:
     count = max(1, PART_BYTES * len(rows) // max(1, rows.nbytes))
     for at in range(0, len(rows), count):
         digest.update(np.ascontiguousarray(rows[at : at + count]).data.cast("B"))
-    return digest.hexdigest()
-
-
-def arrays_digest(arrays: Mapping[str, Array]) -> str:
-    """One digest of arrays by name, in the order of the names, with their types and shapes."""
-    digest = hashlib.sha256()
-    for name, array in sorted(arrays.items()):
-        digest.update(f"{name} {kind_of(array)} {array_digest(array)}\n".encode())
     return digest.hexdigest()
 
 

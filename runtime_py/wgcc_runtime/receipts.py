@@ -7,6 +7,7 @@ the seed decide each weight. A receipt says which they were, so that a result ca
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -14,10 +15,13 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import wgcc_runtime
-from wgcc_runtime.arrays import Array
-from wgcc_runtime.digests import array_digest, arrays_digest, bundle_digest, kind_of
+import numpy as np
+
+from wgcc_runtime.arrays import CALLER_TYPES, Array
+from wgcc_runtime.bundle_files import open_bundle
+from wgcc_runtime.digests import LARGEST, array_digest
 from wgcc_runtime.errors import WgccError
+from wgcc_runtime.plan import FLOATS
 from wgcc_runtime.regular_files import read_regular
 from wgcc_runtime.replace_file import check_replaceable, replace_file
 from wgcc_runtime.strict_json import KEY, parse_json, plan_digest
@@ -76,14 +80,36 @@ class Receipt:
 def run_of(
     model: Model, bundle: Path, entry: str, arrays: Mapping[str, Array], **options: Any
 ) -> Run:
-    data = {name: f"{kind_of(array)} {array_digest(array)}" for name, array in arrays.items()}
-    version = wgcc_runtime.__version__
-    return Run(model.plan.model, entry, bundle_digest(bundle), data, wgcc=version, **options)
+    plan = model.plan
+    inputs = plan.entries[entry].inputs
+    data = {name: _numbers(arrays[name], inputs[name].dtype) for name in inputs if name in arrays}
+    return Run(plan.model, entry, _bundle_digest(bundle), data, wgcc=plan.generator, **options)
+
+
+def _bundle_digest(path: Path) -> str:
+    """The digest of the plan, which has those of kernels and twin, and of the constants."""
+    read = open_bundle(path)
+    plan = parse_json(read("plan.json", LARGEST) or b"{}", "plan.json", LARGEST)
+    constants = read("constants.safetensors", LARGEST)
+    own = "-" if constants is None else hashlib.sha256(constants).hexdigest()
+    text = f"{plan.get(KEY) or plan_digest(plan)} {own}\n"
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _numbers(array: Array, dtype: str) -> str:
+    """As the model takes them, so that all languages agree: halves as floats."""
+    kind = np.float32 if dtype in FLOATS else CALLER_TYPES[dtype]
+    return f"{dtype} {array.size} {array_digest(array.astype(kind, copy=False))}"
 
 
 def weights_digest(model: Model) -> str:
     """The digest of all that lasts: parameters, state, and what the optimizer keeps."""
-    return arrays_digest(model._read(model.plan.persistent().values(), copy=False))
+    tensors, digest = model.plan.persistent(), hashlib.sha256()
+    values = model._read(tensors.values(), copy=False)
+    for name, tensor in sorted(tensors.items()):
+        text = f"{name} {tensor.dtype} {list(tensor.shape)} {array_digest(values[name])}\n"
+        digest.update(text.encode())
+    return digest.hexdigest()
 
 
 class ReceiptWriter:
@@ -213,8 +239,8 @@ def refuse_other(receipt: Receipt, run: Run) -> None:
             )
             raise WgccError("receipt", text, name)
     if was.bundle != run.bundle:
-        text = f"the receipt is of another bundle (SHA-256 {was.bundle[:12]}…, by wgcc {was.wgcc}"
-        text = f"{text}) than this one ({run.bundle[:12]}…, read by {run.wgcc})"
+        text = f"the receipt is of another bundle (SHA-256 {was.bundle[:12]}…, by {was.wgcc}"
+        text = f"{text}) than this one ({run.bundle[:12]}…, by {run.wgcc})"
         raise WgccError("receipt", f"{text}: build the same text with the same wgcc and sizes")
     for name in sorted({*was.data, *run.data}):
         if was.data.get(name) != run.data.get(name):

@@ -33,6 +33,7 @@ MAY_IMPORT = {
     "data": ("core", "files"),
     "wasm": ("core",),
     "tokens": ("core",),
+    "receipts": ("core",),
     "adapters": ("core", "files"),
 }
 # Pages and programs that use the runtime.

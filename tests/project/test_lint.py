@@ -200,8 +200,12 @@ if node.op in VIEWS or "tanh" != node.op or node.op == "const":
     ],
     "words.functions_are_verbs_or_nouns": [
         (
-            {"wgcc/ops/add.py": (words.MOST_PARTICIPLES + 1) * "def _placed(): ...\n"},
-            ("named by a participle",),
+            {
+                "wgcc/ops/add.py": "def _placed(): ...\n"
+                "class Node:\n    @property\n    def is_shared(self): ...\n"
+                "    @property\n    def stored(self): ...\n"
+            },
+            ("add.py:1: function _placed is a participle",),
         )
     ],
     "words.docstrings_are_sentences": [
@@ -213,10 +217,9 @@ if node.op in VIEWS or "tanh" != node.op or node.op == "const":
     "words.class_names_mean_one_thing": [
         (
             dict.fromkeys(
-                ("wgcc/ops/add.py", "wgcc/ir/graph.py"),
-                "".join(f"class C{k}: ...\n" for k in range(words.MOST_SHARED_CLASS_NAMES + 1)),
+                ("wgcc/ops/add.py", "wgcc/ir/graph.py", "wgcc/syntax/ast.py"), "class Node: ...\n"
             ),
-            ("names of classes",),
+            ("class Node stands in several files: wgcc/ir/graph.py, wgcc/ops/add.py;",),
         )
     ],
 }

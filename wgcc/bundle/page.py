@@ -44,6 +44,7 @@ FILES = {
     "wgcc/inspect.js": "inspect/inspect.js",
     "wgcc/calls.js": "calls/calls.js",
     "wgcc/data.js": "data/data.js",
+    "wgcc/receipts.js": "receipts/receipts.js",
     "wgcc/worker.js": "worker/worker.js",
     "wgcc/serve.js": "serve/serve.js",
     "wgcc/wasm.js": "wasm/wasm.js",

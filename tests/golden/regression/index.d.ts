@@ -116,6 +116,10 @@ export interface FitOptions<E> {
   snapshot?: number;
   /** After a lost device, open a new one and continue from the last snapshot, with the same bits (not if `data` is an iterator). */
   recover?: boolean;
+  /** Keep a receipt, by which others can replay the training; a number: the steps between digests of the weights. For arrays. */
+  receipt?: boolean | number;
+  /** The text of a receipt, here or of `wgcc train --receipt`: trains as it says, compares the weights, and ends where they part. */
+  replay?: string;
 }
 
 type Numbers = Readonly<Record<string, number>>;
@@ -132,7 +136,13 @@ export interface Report<E extends Training = Training> {
   readonly validation?: Numbers;
   /** Milliseconds per step. */
   readonly ms: number;
+  /** So far, at steps where weights were hashed or compared. */
+  readonly receipt?: string;
+  readonly replay?: Replayed;
 }
+
+/** `exact`: bits were compared; else losses, which may be 1 % apart. */
+type Replayed = { readonly exact: boolean; readonly compared: number; readonly equalUntil: number | null; readonly parted: number | null };
 
 /** What was reported. A loop's history has its last 10,000 reports. */
 export interface History<E extends Training = Training> {
@@ -144,6 +154,9 @@ export interface History<E extends Training = Training> {
   readonly losses: readonly number[];
   /** The last one reported. */
   readonly loss: number | undefined;
+  /** The receipt, if one was kept; and how a replay ended. */
+  readonly receipt: string | undefined;
+  readonly replay: Replayed | undefined;
 }
 
 /** A training, which begins when it is first awaited or read. Awaiting it takes the reports that no loop has read. */
