@@ -5,6 +5,7 @@ Needs the extra `wgcc[sklearn]`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -115,9 +116,29 @@ class _WgEstimator(BaseEstimator):  # type: ignore[misc]
     def _outputs(self, x: Any) -> Array:
         """The output of the entry `predict`, a row for each of x."""
         check_is_fitted(self)
-        rows = validate_data(self, x, reset=False, dtype=np.float64)
+        rows = _check(self, x, reset=False, dtype=np.float64)
         (outputs,) = self.model_.predict(self._columns.apply(rows)).values()
         return outputs.reshape(len(rows), -1)
+
+
+def _check(estimator: _WgEstimator, x: Any, *y: Any, **options: Any) -> Any:
+    try:
+        return validate_data(estimator, x, *y, **options)
+    except ValueError as error:
+        raise ValueError(f"{error}{_place_of_wrong_cell(x)}") from None
+
+
+def _place_of_wrong_cell(x: Any) -> str:
+    """Column and row of the first cell of a frame that is no finite number."""
+    for name in getattr(x, "columns", ()):
+        for row, cell in enumerate(np.asarray(x[name])):
+            try:
+                is_right = math.isfinite(float(cell))
+            except (TypeError, ValueError):
+                is_right = False
+            if not is_right:
+                return f"\nrow {row} of column `{name}` is {cell!r}"
+    return ""
 
 
 class WgClassifier(ClassifierMixin, _WgEstimator):  # type: ignore[misc]
@@ -126,7 +147,7 @@ class WgClassifier(ClassifierMixin, _WgEstimator):  # type: ignore[misc]
     __doc__ = f"{__doc__}\n{_WgEstimator.__doc__}"
 
     def fit(self, X: Any, y: Any) -> WgClassifier:
-        x, y = validate_data(self, X, y, dtype=np.float64)
+        x, y = _check(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -152,7 +173,7 @@ class WgRegressor(RegressorMixin, _WgEstimator):  # type: ignore[misc]
     __doc__ = f"{__doc__}\n{_WgEstimator.__doc__}"
 
     def fit(self, X: Any, y: Any) -> WgRegressor:
-        x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        x, y = _check(self, X, y, dtype=np.float64, y_numeric=True)
         self._target = Scaling(y if self.scale else None)
         self._fit(x, self._target.apply(y), 1, REGRESSOR)
         return self

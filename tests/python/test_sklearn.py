@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.exceptions import SkipTestWarning
@@ -69,3 +70,11 @@ def test_errors_of_programs_are_diagnostics() -> None:
         WgRegressor(LINEAR.replace("mse(l(x)", "mse(q(x)")).fit([[1.0], [2.0]], [1.0, 2.0])
     with pytest.raises(wgcc.CompileError, match="no such file"):
         WgRegressor("missing.wg").fit([[1.0], [2.0]], [1.0, 2.0])
+
+
+def test_wrong_cells_of_frames_are_named() -> None:
+    frame = pandas.DataFrame({"a": [1.0, 2.0, 3.0], "b": [0.5, float("nan"), 0.1]})
+    with pytest.raises(ValueError, match=r"contains NaN(?s:.*)row 1 of column `b` is .*nan"):
+        WgRegressor().fit(frame, [1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="row 2 of column `a` is 'none'"):
+        WgClassifier().fit(frame.assign(a=[1, 2, "none"]), [0, 1, 1])
