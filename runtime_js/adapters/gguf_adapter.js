@@ -38,8 +38,9 @@ export async function readGguf(blob, name, size) {
     if (!Object.hasOwn(PLACES, role ?? ''))
       file.refuse(`has a tensor ${tensor.name.slice(0, 120)}, which is no factor of a known layer`);
     const key = `${Number(block)}.${role}`;
-    const values = floatsOf(tensor.type.name, await file.read(tensor));
-    if (!values) file.refuse(`has ${tensor.name} as ${tensor.type.name}: factors are floats`);
+    const values =
+      floatsOf(tensor.type.name, await file.read(tensor)) ??
+      file.refuse(`has ${tensor.name} as ${tensor.type.name}: factors are floats`);
     pairs.set(key, { ...pairs.get(key), [part]: { shape: tensor.shape, values } });
   }
   /** @type {Adapter} */

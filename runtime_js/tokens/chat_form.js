@@ -23,12 +23,27 @@ export class ChatForm {
 
   /** @param {Message[]} messages */
   text(messages) {
-    const texts = this.#withSystem(messages).map(({ role, content }) => {
+    return this.pieces(messages)
+      .map(([text]) => text)
+      .join('');
+  }
+
+  /**
+   * Texts in order, and whether each is an answer, with its end, of the assistant.
+   * @param {Message[]} messages @returns {[string, boolean][]}
+   */
+  pieces(messages) {
+    return this.#withSystem(messages).flatMap(({ role, content }) => {
       const [before, after] = this.around[role];
-      const end = role === 'assistant' && !after.startsWith(this.stop) ? this.stop : '';
-      return before + content + end + after;
+      const isAnswer = role === 'assistant';
+      const rest = isAnswer && after.startsWith(this.stop) ? after.slice(this.stop.length) : after;
+      /** @type {[string, boolean][]} */
+      return [
+        [before, false],
+        [content + (isAnswer ? this.stop : ''), isAnswer],
+        [rest, false],
+      ];
     });
-    return texts.join('');
   }
 
   /** The text that the assistant's next message continues. @param {Message[]} messages */

@@ -8,6 +8,7 @@ import { FILE } from './patterns.js';
 import { Tokenizer } from './tokenizer.js';
 
 export { openChat } from './chat.js';
+export { chatForm } from './chat_form.js';
 
 /** @import { TokenVocab } from '../core/plan.js' */
 

@@ -255,10 +255,11 @@ def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 # In a process of its own, which ends with the thread that never does.
 LEFT = """
-import os, signal, sys, threading
+import os, signal, sys, threading, time
 import wgcc_runtime
 from line_training import batches
-from wgcc_runtime import wasm_team
+from wgcc_runtime import interrupts, wasm_team
+from wgcc_runtime.wasm_engine import Instance
 wasm_team.WAIT_SECONDS = float(sys.argv[2])
 model = wgcc_runtime.load(sys.argv[1], device="wasm")
 class Handler:
@@ -267,8 +268,18 @@ class Handler:
     def notice(self):
         print("noticed")
 signal.signal(signal.SIGINT, Handler())
-for number in range(int(sys.argv[3])):
-    threading.Timer(0.3 * (number + 1), os.kill, (os.getpid(), signal.SIGINT)).start()
+begun, run = threading.Event(), Instance.call
+def call(instance, export, alone=False):
+    begun.set()
+    run(instance, export, alone)
+def press():
+    begun.wait()
+    for number in range(int(sys.argv[3])):
+        os.kill(os.getpid(), signal.SIGINT)
+        while interrupts._signals.waiting.count(signal.SIGINT) <= number:
+            time.sleep(0.01)
+Instance.call = call
+threading.Thread(target=press, daemon=True).start()
 def answer(action):
     try:
         return action()

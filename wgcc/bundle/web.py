@@ -202,6 +202,7 @@ MEMBERS = {
     "state", "loadParams", "reset", "save", "restore", "store", "recall", "snapshot", "recover",
     "profile", "dispose", "preparation", "classes", "callPrepared", "readData", "constructor",
     "then", "generate", "gradients", "apply", "undo", "tokens", "captured", "chat",
+    "loadAdapter", "saveAdapter", "mergeAdapter",
 }  # fmt: skip
 
 # Keywords of TypeScript, which cannot name a type, and types that this file declares.

@@ -7,17 +7,17 @@ stored, one at a time, and positions rotate as the file's own architecture rotat
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from wgcc.from_gguf.architecture import OUTPUT, POSITIONS, TABLE, Decoder
+from wgcc.from_gguf.architecture import POSITIONS, TABLE, Decoder
 from wgcc.from_gguf.block_types import dequantise
 from wgcc.from_gguf.read import TensorSource
 from wgcc.from_gguf.rope_factors import rope_factors
 from wgcc.lazy_numpy import np
 
-# Of the table of tokens at a time.
-ROWS = 4096
+# Weights that are dequantised at a time: their numbers in f64 stay in a cache, and products are too
+# small for BLAS to wake threads, which wait for each other longer than they compute.
+PART = 1 << 14
 
 # Arrays of float64, or complex ones on the way.
 Array: TypeAlias = Any
@@ -31,7 +31,7 @@ def scores(file: TensorSource, decoder: Decoder, ids: list[int]) -> Array:
 class _Evaluation:
     def __init__(self, file: TensorSource, decoder: Decoder) -> None:
         self._file, self._d = file, decoder
-        # The bytes of the table that was read last.
+        # The bytes of the matrix that was read last.
         self._tables: dict[str, Array] = {}
 
     def scores(self, ids: list[int]) -> Array:
@@ -39,7 +39,7 @@ class _Evaluation:
         if self._d.scales_table:
             x = x * math.sqrt(self._d.width)
         if self._d.has_positions:
-            x = x + self._rows(POSITIONS, range(len(ids)))
+            x = x + self._rows(POSITIONS, slice(len(ids)))
         for block in range(self._d.blocks):
             name = f"blk.{block}."
             normed = self._norm(name + "attn_norm", x)
@@ -48,7 +48,7 @@ class _Evaluation:
                 normed = self._norm(name + "ffn_norm", x)
             x = x + self._feed_forward(name, normed)
         x = self._norm("output_norm", x)
-        return self._output(x, TABLE) if self._d.is_tied else self._output(x, OUTPUT)
+        return self._product(x, TABLE) if self._d.is_tied else self._linear("output", x)
 
     def _attention(self, name: str, x: Array) -> Array:
         d = self._d
@@ -118,21 +118,22 @@ class _Evaluation:
         return x * self._tensor(f"{name}.weight") + self._bias(name)
 
     def _linear(self, name: str, x: Array) -> Array:
-        return x @ self._tensor(f"{name}.weight").T + self._bias(name)
+        return self._product(x, f"{name}.weight") + self._bias(name)
 
-    def _output(self, x: Array, name: str) -> Array:
-        """Some rows at a time: in f64, all would be the most memory of an import."""
-        count = self._file.tensors[name].shape[0]
-        starts = range(0, count, ROWS)
-        parts = [x @ self._rows(name, range(at, min(count, at + ROWS))).T for at in starts]
-        return np.concatenate(parts, axis=1) + self._bias("output")
+    def _product(self, x: Array, name: str) -> Array:
+        outputs, inputs = self._file.tensors[name].shape
+        rows = max(1, PART // inputs)
+        starts = range(0, outputs, rows)
+        parts = [x @ self._rows(name, slice(at, at + rows)).T for at in starts]
+        return np.concatenate(parts, axis=1)
 
-    def _rows(self, name: str, rows: Sequence[int]) -> Array:
+    def _rows(self, name: str, rows: list[int] | slice) -> Array:
         tensor = self._file.tensors[name]
         if name not in self._tables:
             self._tables = {name: np.frombuffer(self._file.read(tensor), np.uint8)}
         data = self._tables[name].reshape(tensor.shape[0], -1)[rows]
-        return dequantise(tensor.type, data.tobytes(), (len(rows), tensor.shape[1])).astype(float)
+        numbers = dequantise(tensor.type, data.tobytes(), (len(data), tensor.shape[1]))
+        return numbers.astype(np.float64)
 
     def _bias(self, name: str) -> Array | float:
         return self._tensor(f"{name}.bias") if f"{name}.bias" in self._file.tensors else 0.0

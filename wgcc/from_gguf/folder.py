@@ -73,7 +73,7 @@ def import_model(
         difference = None
         if compares:
             prompt = _prompt(decoder, own)
-            given = _scores_of(bundle, folder, prompt, own.sequence)
+            given = _scores_of(bundle, arrays, folder / BUNDLE, prompt, own.sequence)
             difference = _difference(given, scores(file, decoder, prompt))
             _refuse_difference(path, difference, ROUNDED if weights.notes else TOLERANCE)
             if rounded:
@@ -139,14 +139,21 @@ def _prompt(decoder: Decoder, sizes: TokenCounts) -> list[int]:
 
 
 def _scores_of(
-    bundle: Mapping[str, Content], folder: Path, prompt: list[int], sequence: int
+    bundle: Mapping[str, Content],
+    arrays: Mapping[str, Array],
+    folder: Path,
+    prompt: list[int],
+    sequence: int,
 ) -> Array:
-    """Those of the bundle's twin, for the token after each of the prompt."""
+    """Those of the bundle's twin, for the token after each of the prompt.
+
+    It gets the weights from memory: a file of them would be read into a second copy.
+    """
     from wgcc_runtime.loader import load
 
-    (folder / BUNDLE).mkdir()
-    write_files(bundle, folder / BUNDLE)
-    with load(folder / BUNDLE, device="wasm") as model:
+    folder.mkdir()
+    write_files({name: data for name, data in bundle.items() if name != WEIGHTS}, folder)
+    with load(folder, device="wasm", weights=dict(arrays)) as model:
         ids = np.zeros((1, sequence), np.int32)
         ids[0, : len(prompt)] = prompt
         scores: Array = model.call("score", ids=ids)["scores"][0, : len(prompt)]

@@ -7,8 +7,6 @@ is tried: what takes fewest instructions is kept.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 
 from wgcc.backends.wasm.encoding.instructions import I32
@@ -26,57 +24,30 @@ from wgcc.backends.wasm.kernels.scopes import (
     span_of,
 )
 from wgcc.backends.wasm.panels.attention import ScratchLayout, layout_of, write_attention
-from wgcc.backends.wasm.panels.by_threads import PLAIN, ThreadProgram, program_of
+from wgcc.backends.wasm.panels.by_threads import (
+    BYTE_BLOCK,
+    BYTE_STEPS,
+    GRAIN,
+    MIN_ROWS,
+    ONE_BY_ONE,
+    PLAIN,
+    ThreadProgram,
+    Walk,
+    block_of,
+    program_of,
+    strided_walks,
+    walks_in_rows,
+)
 from wgcc.backends.wasm.panels.micro_kernel import Tiling, tiling_of
 from wgcc.backends.wasm.panels.panels import write_product
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.ir.dtypes import F16
 from wgcc.ir.index import Index, constant
 from wgcc.kernel.rewrite.transform import fill
-from wgcc.kernel.tree import (
-    Assign,
-    Call,
-    If,
-    Loop,
-    Module,
-    expressions_of,
-    parts_of,
-)
+from wgcc.kernel.tree import Module
 from wgcc.schedule.kernel import AttentionTask, DispatchWork, ProductTask
 
-# Each thread gets this many iterations at least, and whole vectors of them.
-GRAIN = 16
-# Columns that are summed at a time, with one sum each: two lines of a cache, half of the registers.
-WIDE_BLOCK = 32
-MOST_WIDE_SUMS = 2
-# The same of bytes, if each row is as long as half a page: few columns of it are not worth reaching
-# for a page. The sums are then in memory.
-BYTE_BLOCK = 256
-LONG_BYTE_ROW = 2048
-# So many rows are then added to each sum at a time.
-BYTE_STEPS = 4
-# With fewer rows than this, columns are shared out.
-MIN_ROWS = 8
-# Loops with more statements are not run for several vectors at a time: registers are few. Where
-# bytes are unpacked, many statements are known before the loop, or never used.
-MAX_TOGETHER, MAX_UNPACKING = 10, 20
-# Rows of threads that one loop runs: as many sums as registers hold.
-MOST_ROWS_TOGETHER = 9
 ORIGIN = constant(0)
-
-
-@dataclass(frozen=True, slots=True)
-class Walk:
-    """The order of threads: lanes along rows of `columns`; none: threads run one by one.
-
-    `together`: so many rows are run in one loop.
-    """
-
-    columns: int | None = None
-    together: int = 0
-
-
-ONE_BY_ONE = Walk()
 
 
 def write_kernel(work: DispatchWork, name: str, library: Library) -> WasmFunction:
@@ -94,7 +65,7 @@ def _fastest(work: DispatchWork, name: str, library: Library) -> WasmFunction:
         return over_panels
     best, least = None, inf
     tried: set[Walk] = set()
-    waiting = [Walk(program.count)]
+    waiting = [Walk(program.count), *strided_walks(program)]
     while waiting or ONE_BY_ONE not in tried:
         # Threads one by one come last: mostly it is soon clear that they take longer.
         walk = waiting.pop(0) if waiting else ONE_BY_ONE
@@ -102,24 +73,12 @@ def _fastest(work: DispatchWork, name: str, library: Library) -> WasmFunction:
             continue
         tried.add(walk)
         body = _attempt(work, name, program, library, walk, least)
-        if walk.columns is not None and not walk.together:
-            waiting += _walks(program, rows_of(program.count, body.divisors))
+        if walk.columns is not None and not walk.together and walk.stride == 1:
+            waiting += walks_in_rows(program, rows_of(program.count, body.divisors))
         if body.scopes.cost < least:
             best, least = body.f, body.scopes.cost
     assert best is not None, f"{name} cannot be written"
     return best
-
-
-def _walks(program: ThreadProgram, lengths: Sequence[int]) -> list[Walk]:
-    """Ways to go through all threads in rows of these lengths."""
-    walks = []
-    for columns in lengths:
-        rows = program.count // columns
-        group = max(n for n in range(1, MOST_ROWS_TOGETHER + 1) if rows % n == 0)
-        if group > 1 and _has_one_loop(program):
-            walks.append(Walk(columns, group))
-        walks.append(Walk(columns))
-    return walks
 
 
 def _attempt(
@@ -237,11 +196,14 @@ class _Threads:
             return
         rows = program.count // columns
         name = program.variable
+        if walk.stride > 1:
+            self._along_stride(program, env, walk)
+            return
         if walk.together:
             self._rows_together(program, env, columns, walk.together)
             return
         if rows == 1:
-            block = _block_of(program)
+            block = block_of(program)
             span = share(self._body, self._first, columns, block or GRAIN)
             if block:
                 span = self._in_blocks(program, span, block, env)
@@ -260,6 +222,31 @@ class _Threads:
             self._body.unswitch(lambda own: self._along(name, part, one, own, first), inner)
 
         self._body.count("row", whole, row, env)
+
+    def _along_stride(self, program: ThreadProgram, env: Env, walk: Walk) -> None:
+        """Rows of lanes that are threads apart, several vectors at a time."""
+        body, name, columns, stride = self._body, program.variable, walk.columns, walk.stride
+        assert columns is not None
+        size = next((n for n in (block_of(program), LANES) if n and columns % n == 0), LANES)
+
+        def row(inner: Env) -> None:
+            number = body.index_of(inner, "row")
+            first = number // stride * (columns * stride) + number % stride
+
+            def block(own: Env) -> None:
+                body.four("lane", vectors, own)
+
+            def vectors(own: Env) -> None:
+                column = body.index_of(own, "block") * size + body.index_of(own, "lane")
+                envs = [dict(own) for _ in range(0, size, LANES)]
+                for i, each in enumerate(envs):
+                    body.bind(each, name, first + (column + i * LANES) * stride)
+                body.run_together(program.body, envs)
+
+            body.count("block", span_of(columns // size), block, inner)
+
+        rows = share(body, self._first, program.count // columns, 1)
+        body.count("row", rows, row, env)
 
     def _rows_together(self, program: ThreadProgram, env: Env, columns: int, count: int) -> None:
         """Runs the threads of `count` rows in one loop: what they all load is loaded once."""
@@ -318,37 +305,3 @@ class _Threads:
             one(inner)
 
         self._body.along_lanes(name, span, element, env, independent=True)
-
-
-def _has_one_loop(program: ThreadProgram) -> bool:
-    """Whether each thread has a single loop, without loops or branches in it."""
-    loops = [statement for statement in program.body if isinstance(statement, Loop)]
-    return len(loops) == 1 and not any(isinstance(s, Loop | If) for s in loops[0].body)
-
-
-def _block_of(program: ThreadProgram) -> int | None:
-    """How many threads run together, if each has a short loop in which neighbours read neighbours.
-
-    One vector of each row would be a small part of what a cache loads.
-    """
-    loops = [statement for statement in program.body if isinstance(statement, Loop)]
-    if program.count < GRAIN or len(loops) != 1 or not _has_one_loop(program):
-        return None
-    if len(loops[0].body) > (MAX_UNPACKING if _loads_bytes(loops[0]) else MAX_TOGETHER):
-        return None
-    if sum(isinstance(statement, Assign) for statement in loops[0].body) > MOST_WIDE_SUMS:
-        return GRAIN
-    if program.count >= LONG_BYTE_ROW and _loads_bytes(loops[0]):
-        return BYTE_BLOCK
-    return WIDE_BLOCK if program.count >= WIDE_BLOCK else GRAIN
-
-
-def _loads_bytes(loop: Loop) -> bool:
-    """Whether the loop takes numbers out of words."""
-    parts = (
-        part
-        for statement in loop.body
-        for whole in expressions_of(statement)
-        for part in parts_of(whole)
-    )
-    return any(isinstance(part, Call) and part.name == "extractBits" for part in parts)

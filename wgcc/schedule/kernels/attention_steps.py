@@ -129,12 +129,14 @@ _PRODUCT = """
       for (var r = 0u; r < 4u; r++) { let own = vec4f(own_tile[(down + r * DOWN) * STRIDE + c]); }
       for (var j = 0u; j < EACH; j++) {
         let other = vec4f(other_tile[(across + j * ACROSS) * STRIDE + c]);
-        RESULT[j] += vec4f(
-          dot(own[0], other[j]), dot(own[1], other[j]),
-          dot(own[2], other[j]), dot(own[3], other[j]));
+        TERMS();
       }
     }
     workgroupBarrier();
+"""
+# Four multiply-adds for each pair of vectors; `dot` and a sum would take five instructions.
+_TERM = """
+    RESULT[j] = fma(vec4f(own[0].X, own[1].X, own[2].X, own[3].X), vec4f(other[j].X), RESULT[j]);
 """
 
 
@@ -158,11 +160,12 @@ def _product(step: Product, constants: Mapping[str, int], kind: str) -> Body:
         FIRST=step.first,
     )
     is_once = constants["OWN"] * chunk <= constants["THREADS"]
+    terms = (statements(_TERM.replace("X", x), RESULT=step.result) for x in COMPONENTS)
     body = statements(
         _PRODUCT,
         SHARE=_share(expression("OWN * CHUNK"), load, is_once),
+        TERMS=tuple(term for body in terms for term in body),
         LENGTH=expression(left if has_chunks else name),
-        RESULT=step.result,
     )
     loop = counted_loop("chunk", u32(0), Name(name), body, Name("CHUNK"))
     return (loop,) if has_chunks else body

@@ -154,33 +154,25 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) slot:
       let own_2 = vec4f(own_tile[(down + 2u * DOWN) * STRIDE + c]);
       let own_3 = vec4f(own_tile[(down + 3u * DOWN) * STRIDE + c]);
       let other_0 = vec4f(other_tile[across * STRIDE + c]);
-      x_0 += vec4f(
-        dot(own_0, other_0),
-        dot(own_1, other_0),
-        dot(own_2, other_0),
-        dot(own_3, other_0),
-      );
+      x_0 = fma(vec4f(own_0.x, own_1.x, own_2.x, own_3.x), vec4f(other_0.x), x_0);
+      x_0 = fma(vec4f(own_0.y, own_1.y, own_2.y, own_3.y), vec4f(other_0.y), x_0);
+      x_0 = fma(vec4f(own_0.z, own_1.z, own_2.z, own_3.z), vec4f(other_0.z), x_0);
+      x_0 = fma(vec4f(own_0.w, own_1.w, own_2.w, own_3.w), vec4f(other_0.w), x_0);
       let other_1 = vec4f(other_tile[(across + ACROSS) * STRIDE + c]);
-      x_1 += vec4f(
-        dot(own_0, other_1),
-        dot(own_1, other_1),
-        dot(own_2, other_1),
-        dot(own_3, other_1),
-      );
+      x_1 = fma(vec4f(own_0.x, own_1.x, own_2.x, own_3.x), vec4f(other_1.x), x_1);
+      x_1 = fma(vec4f(own_0.y, own_1.y, own_2.y, own_3.y), vec4f(other_1.y), x_1);
+      x_1 = fma(vec4f(own_0.z, own_1.z, own_2.z, own_3.z), vec4f(other_1.z), x_1);
+      x_1 = fma(vec4f(own_0.w, own_1.w, own_2.w, own_3.w), vec4f(other_1.w), x_1);
       let other_2 = vec4f(other_tile[(across + 2u * ACROSS) * STRIDE + c]);
-      x_2 += vec4f(
-        dot(own_0, other_2),
-        dot(own_1, other_2),
-        dot(own_2, other_2),
-        dot(own_3, other_2),
-      );
+      x_2 = fma(vec4f(own_0.x, own_1.x, own_2.x, own_3.x), vec4f(other_2.x), x_2);
+      x_2 = fma(vec4f(own_0.y, own_1.y, own_2.y, own_3.y), vec4f(other_2.y), x_2);
+      x_2 = fma(vec4f(own_0.z, own_1.z, own_2.z, own_3.z), vec4f(other_2.z), x_2);
+      x_2 = fma(vec4f(own_0.w, own_1.w, own_2.w, own_3.w), vec4f(other_2.w), x_2);
       let other_3 = vec4f(other_tile[(across + 3u * ACROSS) * STRIDE + c]);
-      x_3 += vec4f(
-        dot(own_0, other_3),
-        dot(own_1, other_3),
-        dot(own_2, other_3),
-        dot(own_3, other_3),
-      );
+      x_3 = fma(vec4f(own_0.x, own_1.x, own_2.x, own_3.x), vec4f(other_3.x), x_3);
+      x_3 = fma(vec4f(own_0.y, own_1.y, own_2.y, own_3.y), vec4f(other_3.y), x_3);
+      x_3 = fma(vec4f(own_0.z, own_1.z, own_2.z, own_3.z), vec4f(other_3.z), x_3);
+      x_3 = fma(vec4f(own_0.w, own_1.w, own_2.w, own_3.w), vec4f(other_3.w), x_3);
     }
     workgroupBarrier();
     var high = vec4f(HIDDEN);

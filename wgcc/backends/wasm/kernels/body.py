@@ -247,6 +247,10 @@ class KernelBody(Loops):
         if local >= 0 and self.f.local_names[local] in UNNAMED:
             self.f.local_names[local] = name
 
+    def function(self, name: str) -> FunctionDef:
+        """One of the kernel's own functions."""
+        return self._functions[name]
+
     def bind(self, env: Env, name: str, index: Index | int) -> None:
         """`name` stands for a position from here on."""
         index = index if isinstance(index, Index) else constant(index)

@@ -15,21 +15,39 @@ from wgcc.backends.wasm.kernels.scopes import LANES, Env, Held, LoopRange, span_
 from wgcc.backends.wasm.panels.micro_kernel import COLUMNS, ROWS, SPREAD, Tiling
 from wgcc.ir.index import Index, constant
 from wgcc.kernel.parse import parse_expression
-from wgcc.kernel.tree import Assign, Element, Name
+from wgcc.kernel.tree import (
+    Assign,
+    Binary,
+    Element,
+    Expr,
+    FunctionDef,
+    Literal,
+    Name,
+    expressions_of,
+    parts_of,
+)
 
 # What transposing costs per vector, in instructions.
 TRANSPOSE = 2.0
 # Vectors of a row that are packed at a time.
 MIN_VECTORS, MOST_VECTORS = 8, 32
+# Rows of so many vectors are packed whole, if they consist of runs: four fill half of a cache.
+MOST_OF_ROW = 128
 # Which words of two vectors: pairs of the lower halves, of the upper ones; then pairs of those.
 _LOW, _HIGH, _FIRST, _SECOND = (0, 4, 1, 5), (2, 6, 3, 7), (0, 1, 4, 5), (2, 3, 6, 7)
 
 
 class LeftPacking:
-    """Four rows of `depth` elements, from word `at` of the scratch memory on."""
+    """Four rows of `depth` elements, from word `at` of the scratch memory on.
 
-    def __init__(self, body: KernelBody, element: str, depth: int, at: int) -> None:
-        self._body, self._depth, self._at = body, depth, at
+    `run`: so many elements of a row follow each other in memory, such as the channels of one tap of
+    a convolution; whether they are inside the image is asked once for all of them.
+    """
+
+    def __init__(
+        self, body: KernelBody, element: str, depth: int, at: int, run: int | None = None
+    ) -> None:
+        self._body, self._depth, self._at, self._run = body, depth, at, run
         self._element = parse_expression(element)
 
     def along_k(self, env: Env, row_of: Callable[[Env], Index]) -> None:
@@ -44,6 +62,14 @@ class LeftPacking:
 
             body.count("row", span_of(ROWS), row, outer)
 
+        if self._run:
+            runs = span_of(self._depth // self._run)
+            if vectors <= MOST_OF_ROW:
+                rows(lambda one: body.count("run", runs, self._run_of_row, one), env)
+            else:
+                body.count("run", runs, lambda own: rows(self._run_of_row, own), env)
+            return
+
         def part(inner: Env) -> None:
             start = body.index_of(inner, "part") * size
             span = LoopRange(start, start + size, guess=size)
@@ -56,6 +82,21 @@ class LeftPacking:
         if self._depth % LANES:
             span = last_steps(self._depth)
             rows(lambda one: body.count("k", span, self._row_element, one), env)
+
+    def _run_of_row(self, env: Env) -> None:
+        body, run = self._body, self._run
+        assert run
+        start = body.index_of(env, "run") * run
+
+        def lanes(own: Env) -> None:
+            v, lane = (body.index_of(own, name) for name in ("v", "lane"))
+            body.bind(own, "k", start + v * LANES + lane)
+            self._row_element(own)
+
+        def vectors(own: Env) -> None:
+            body.count("v", span_of(run // LANES), lambda each: body.four("lane", lanes, each), own)
+
+        body.unswitch(vectors, env)
 
     def part_along_k(self, env: Env, vectors: LoopRange) -> None:
         """Only some vectors of each row; what is beyond the last element must be there, too."""
@@ -94,6 +135,29 @@ class LeftPacking:
         for lane in range(count):
             offset = body.positions.address(body.scratch.local, start + lane * step)
             f.get(local).get(local).shuffle(*[lane] * LANES).emit("v128.store", offset=offset)
+
+
+def run_of(function: FunctionDef, depth: int) -> int | None:
+    """How many elements along the last parameter have equal quotients by all of its divisors."""
+    name = function.params[-1][0]
+    parts = (
+        part
+        for statement in function.body
+        for whole in expressions_of(statement)
+        for part in parts_of(whole)
+    )
+    divisors = {number for part in parts if (number := _divisor(part, name))}
+    least = min(divisors, default=0)
+    if least < 2 * LANES or depth % least or any(number % least for number in divisors):
+        return None
+    return least if least % LANES == 0 else None
+
+
+def _divisor(part: Expr, name: str) -> int | None:
+    match part:
+        case Binary("/" | "%", Name(n), Literal(int(number))) if n == name:
+            return number
+    return None
 
 
 def _part_of(vectors: int) -> int:

@@ -14,7 +14,7 @@ from wgcc.backends.wasm.kernels.body import KernelBody, share
 from wgcc.backends.wasm.kernels.loops import WithEnv
 from wgcc.backends.wasm.kernels.scopes import LANES, Env, LoopRange
 from wgcc.backends.wasm.panels.micro_kernel import COLUMNS, ROWS, Tiling, cheapest_axis, multiply
-from wgcc.backends.wasm.panels.packing import TRANSPOSE, LeftPacking, RightPacking
+from wgcc.backends.wasm.panels.packing import TRANSPOSE, LeftPacking, RightPacking, run_of
 from wgcc.ir.index import Index, constant
 from wgcc.kernel.parse import parse_expression, parse_statements
 from wgcc.kernel.tree import Statement
@@ -51,7 +51,8 @@ class _Product:
     def __init__(self, body: KernelBody, tiling: Tiling, left: str, right: str) -> None:
         self._body, self._tiling = body, tiling
         self._left, self._right = left, right
-        self._pack_left = LeftPacking(body, "left(z, m, k)", tiling.depth, tiling.left)
+        run = run_of(body.function("left"), tiling.depth)
+        self._pack_left = LeftPacking(body, "left(z, m, k)", tiling.depth, tiling.left, run)
         self._pack_right = RightPacking(body, "right(z, k, n)", tiling)
 
     def write(self, env: Env, first: int) -> None:
