@@ -297,6 +297,8 @@ METHODS = frozenset((
     "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "tune",
     "tokens", "valueOf", "is_fast",
     "apply", "captured", "generate", "gradients", "has_learned", "undo",
+    "chat", "loadAdapter", "load_adapter", "mergeAdapter", "merge_adapter", "replace_params",
+    "saveAdapter", "save_adapter",
     "is_closed", "live_settings", "parameters", "set_values", "summary", "values_now",
 ))  # fmt: skip
 LONGEST_NAME, LONGEST_PATH = 127, 255
