@@ -52,6 +52,8 @@ NODE_PACKAGES = (
     "vscode-textmate@9",
     "vscode-oniguruma@2",
     "speedscope@1",
+    # What people with a keyboard or a screen reader need of a page.
+    "axe-core@4",
 )
 # Wheels that hold real models, which tests import. They are downloaded, not installed.
 MODELS = ROOT / ".cache" / "models"

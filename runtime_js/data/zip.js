@@ -18,15 +18,15 @@ const MOST_BYTES = 2 ** 32;
 
 /**
  * The members of an archive by name. Throws any error if it is malformed.
- * @param {Uint8Array} bytes @returns {Promise<Record<string, Uint8Array>>}
+ * @param {Uint8Array} bytes @param {(name: string) => boolean} isWanted @param {number} most bytes
+ * @returns {Promise<Record<string, Uint8Array>>}
  */
-export async function unzip(bytes) {
+export async function unzip(bytes, isWanted = () => true, most = MOST_BYTES) {
   /** @type {Record<string, Uint8Array>} */
   const found = {};
-  const all = members(bytes);
+  const all = members(bytes).filter(({ name }) => isWanted(name));
   const total = all.reduce((sum, { size }) => sum + size, 0);
-  if (total > MOST_BYTES)
-    throw new Error(`unpacked it has ${total} bytes; at most ${MOST_BYTES} are read`);
+  if (total > most) throw new Error(`unpacked it has ${total} bytes; at most ${most} are read`);
   for (const member of all) found[member.name] = await contents(member);
   return found;
 }

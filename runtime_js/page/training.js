@@ -43,6 +43,7 @@ async function train(steps, words) {
     say(`Trained to step ${page.step.toLocaleString('en')}.`);
   } catch (error) {
     training.isCut = /** @type {any} */ (error).code === 'device-lost';
+    if (signal.aborted) say(`Stopped at step ${page.step.toLocaleString('en')}.`);
     throw error;
   } finally {
     page.running = null;

@@ -1,96 +1,22 @@
 // The workbench: a program is checked while it is typed, compiled and trained at a click.
 
-import { unzip } from '../data/zip.js';
 import { $, download, h, put } from '../page/elements.js';
-import { build } from './building.js';
-import { ask, keepForLater, startCompiler, stopCompiler } from './compiler.js';
-import {
-  applyEdits,
-  cursor,
-  draw,
-  drawChecked,
-  openEditor,
-  replaceText,
-  showText,
-  textOf,
-} from './editor.js';
+import { askOfBundle, build } from './building.js';
+import { changed, whenChecked } from './checking.js';
+import { ask, CANCELLED, keepForLater, startCompiler, stopCompiler } from './compiler.js';
+import { applyEdits, cursor, draw, openEditor, replaceText, showText } from './editor.js';
 import { openInside } from './inside.js';
+import { readPrograms, sourcesOf } from './opening.js';
 import { openRecording } from './recording.js';
 import { runBundle, trainAtOnce } from './run_frame.js';
 import { openTabs, showTab } from './seeing.js';
 import { addressOf, isName, keep, readAddress, recall } from './sharing.js';
-import { drawSizes } from './sizes.js';
 import { bench, enter, guarded, say } from './state.js';
 import { openStepping } from './stepping.js';
 import { zip } from './zip.js';
 
-/** Milliseconds without a key after which the text is checked. */
-const PAUSE = 150;
-let timer = 0;
-let isAsking = false;
 /** @type {any[]} */
 let examples = [];
-
-function changed() {
-  bench.files[bench.main] = textOf();
-  keep();
-  clearTimeout(timer);
-  timer = setTimeout(check, PAUSE);
-}
-
-async function check() {
-  if (isAsking) return;
-  isAsking = true;
-  const given = textOf();
-  try {
-    const settings = { files: bench.files, main: bench.main };
-    const { answer, ms, heap } = await ask('check', settings);
-    if (given === textOf()) {
-      bench.problems = answer.problems;
-      bench.hints = answer.hints;
-      drawChecked();
-      drawSizes(answer.dims);
-      drawProblems();
-      Object.assign(globalThis, { wgccChecked: { ms, heap, problems: answer.problems.length } });
-      bench.announce('checked');
-    }
-  } catch (error) {
-    say(`${/** @type {Error} */ (error).message}`);
-  } finally {
-    isAsking = false;
-    if (given !== textOf()) changed();
-  }
-}
-
-function drawProblems() {
-  put(
-    'problems',
-    bench.problems.map(problem =>
-      h(
-        'div',
-        [
-          h('b', `${problem.severity} ${problem.code} `),
-          `line ${problem.line}: ${problem.message}\n${frameOf(problem)}${problem.advice.join('\n')} `,
-          ...problem.fixes.map(({ title, edits }) =>
-            h('button', `Apply: ${title}`, { onclick: () => applyEdits(edits) }),
-          ),
-        ],
-        { className: 'problem' },
-      ),
-    ),
-  );
-  $('train').disabled = bench.problems.some(({ severity }) => severity === 'error');
-}
-
-/** The line with carets under the place. @param {import('./state.js').Problem} problem */
-function frameOf({ from, to }) {
-  const text = textOf();
-  const start = text.lastIndexOf('\n', from - 1) + 1;
-  const end = text.indexOf('\n', start);
-  const line = text.slice(start, end < 0 ? undefined : end);
-  const width = Math.max(1, Math.min(to, start + line.length) - from);
-  return `  ${line}\n  ${' '.repeat(from - start)}${'^'.repeat(width)}\n`;
-}
 
 async function train() {
   const before = document.body.dataset.state;
@@ -112,7 +38,7 @@ async function train() {
   } catch (error) {
     const words = /** @type {Error} */ (error).message;
     // The last good bundle keeps running.
-    enter(words === 'cancelled' && before !== 'error' ? 'ready' : 'error', words);
+    enter(words === CANCELLED && before !== 'error' ? 'ready' : 'error', words);
   } finally {
     $('cancel').hidden = true;
   }
@@ -120,13 +46,15 @@ async function train() {
 
 /** @param {{files: Record<string, string>, main: string, sizes?: Record<string, number>, capture?: string[]}} programs */
 function openPrograms({ files, main, sizes = {}, capture = [] }) {
-  Object.assign(bench, { files: { ...files }, sizes, capture });
+  const program = Object.keys(files).find(name => name.endsWith('.wg'));
+  Object.assign(bench, { files: { ...files }, sizes, capture, program });
   openFile(main);
 }
 
 /** @param {string} name */
 function openFile(name) {
   bench.main = name;
+  if (name.endsWith('.wg')) bench.program = name;
   showText(bench.files[name]);
   put(
     'files',
@@ -168,30 +96,12 @@ async function takeAway() {
   if (!kind) return;
   if (!bench.built) return say('Compile the model first: press Train.');
   say('Writing the bundle…');
-  const { answer: files } = await ask('bundle', {});
+  const files = await askOfBundle('bundle');
   const name = bench.built.plan.model.name;
   if (kind === 'page') download(files['index.html'], `${name}.html`);
-  else download(await zip(files).arrayBuffer(), `${name}.zip`);
+  // With all that the program reads, so that it can be opened again.
+  else download(await zip({ ...sourcesOf(bench.built), ...files }).arrayBuffer(), `${name}.zip`);
   say(`${name} was written: ${Object.keys(files).length} files.`);
-}
-
-/** Opens programs, or the program of a bundle's zip. @param {FileList} list */
-async function openFiles(list) {
-  /** @type {Record<string, string>} */
-  const texts = {};
-  for (const file of list) {
-    const bytes = new Uint8Array(await file.arrayBuffer());
-    const members = file.name.endsWith('.zip') ? await unzip(bytes) : { [file.name]: bytes };
-    for (const [path, content] of Object.entries(members)) {
-      const name = path.split('/').at(-1) ?? '';
-      if (isName(name)) texts[name] = new TextDecoder().decode(content);
-    }
-  }
-  const [main] = Object.keys(texts).sort(
-    (a, b) => Number(b === 'model.wg') - Number(a === 'model.wg'),
-  );
-  if (main) openPrograms({ files: texts, main });
-  else say('There is no .wg program in what was opened.');
 }
 
 /** Another file, which the others can import. */
@@ -199,7 +109,9 @@ function addFile() {
   const name = prompt('The name of the new file', 'layers.wg');
   if (!name) return;
   if (!isName(name) || Object.hasOwn(bench.files, name))
-    return say('A file needs a name of its own, of letters, digits, _ and -, that ends with .wg.');
+    return say(
+      'A file needs a name of its own, of letters, digits, _ and -, that ends with .wg, .wgsl, .json or .txt.',
+    );
   bench.files[name] = '';
   openFile(name);
 }
@@ -207,6 +119,7 @@ function addFile() {
 async function rename() {
   const name = prompt('The new name');
   if (!name) return;
+  await whenChecked();
   const { answer } = await ask('rename', { at: cursor(), name });
   if (answer.problem) return say(answer.problem);
   applyEdits(answer.edits);
@@ -230,7 +143,7 @@ function tellPhase(phase) {
 }
 
 async function begin() {
-  openEditor($('editor'), changed);
+  openEditor($('editor'), changed, whenChecked);
   startCompiler(tellPhase);
   document.body.classList.toggle('embed', new URLSearchParams(location.search).has('embed'));
   $('add').onclick = addFile;
@@ -240,7 +153,12 @@ async function begin() {
   $('format').onclick = guarded(format);
   $('rename').onclick = guarded(rename);
   $('take').onchange = guarded(takeAway);
-  $('open').onchange = guarded(() => openFiles($('open').files));
+  $('open').onchange = guarded(async () => {
+    const list = [...$('open').files];
+    // The same file can be chosen again.
+    $('open').value = '';
+    openPrograms(await readPrograms(list));
+  });
   bench.when('line', draw);
   bench.when('lit', draw);
   bench.when('files', keep);
@@ -253,6 +171,11 @@ async function begin() {
   if (given) Object.assign(bench, given);
   openPrograms(given ?? examples.find(({ name }) => name === 'sin'));
   openTabs();
+  // An address that is pasted into the tab of this page.
+  window.onhashchange = async () => {
+    const other = await readAddress(location.hash);
+    if (other) openPrograms(other);
+  };
   await navigator.serviceWorker?.register('offline.js').catch(() => {});
 }
 

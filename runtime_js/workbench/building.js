@@ -33,9 +33,25 @@ const NO_GPU = { isSuited: false, isSoftware: false };
 
 /** @param {boolean} twin whether the bundle has its WebAssembly form */
 async function askForBundle(twin) {
-  const { files, main, capture, sizes } = bench;
-  const { answer, ms } = await ask('build', { files, main, capture, sizes, twin });
+  const { files, program: main, capture, sizes } = bench;
+  const settings = { files: { ...files }, main, capture, sizes, twin };
+  const { answer, ms } = await ask('build', settings);
   if (answer.problem) throw new Error(answer.problem);
   const plan = JSON.parse(new TextDecoder().decode(answer.files['plan.json']));
-  return { built: { ...answer, plan }, ms };
+  return { built: { ...answer, plan, settings }, ms };
+}
+
+/**
+ * Asks about the last bundle. The compiler that made it is gone if something was cancelled since: then
+ * it is made again. @param {string} question @param {any} [settings] @returns {Promise<any>}
+ */
+export async function askOfBundle(question, settings = {}) {
+  try {
+    return (await ask(question, settings)).answer;
+  } catch (error) {
+    const isGone = /** @type {Error} */ (error).message.includes('nothing was built yet');
+    if (!isGone || !bench.built) throw error;
+  }
+  await ask('build', bench.built.settings);
+  return (await ask(question, settings)).answer;
 }

@@ -44,8 +44,12 @@ export function ask(question, settings, longest = LONGEST) {
   });
 }
 
+export const CANCELLED = 'cancelled';
+const TOO_DEEP =
+  'the model nests deeper than a browser can follow (wgcc check and wgcc build go on)';
+
 /** Ends the worker and all that was asked. @param {string} [why] */
-export function stopCompiler(why = 'cancelled') {
+export function stopCompiler(why = CANCELLED) {
   worker?.terminate();
   worker = null;
   const asked = [...waiting.values()];
@@ -79,6 +83,7 @@ function take(reply) {
     }
     return tell(reply.phase);
   }
+  if (reply.isFatal) return stopCompiler(TOO_DEEP);
   const asker = waiting.get(reply.id);
   waiting.delete(reply.id);
   if (reply.problem) asker?.reject(new Error(wordsOf(reply.problem)));

@@ -5,7 +5,7 @@ import { enlarged, forgetMemory, hasMemory, keepMemory, keptMemory } from './sna
 
 /**
  * @typedef {{id: number, question: string, settings: any}} Question
- * @typedef {{id: number, answer?: any, problem?: string, phase?: string, isKept?: boolean, ms?: number, heap?: number}} Reply
+ * @typedef {{id: number, answer?: any, problem?: string, isFatal?: boolean, phase?: string, isKept?: boolean, ms?: number, heap?: number}} Reply
  */
 
 /** @param {string} name */
@@ -107,7 +107,10 @@ const started = isKeeper ? keep() : start();
 let hasPages = false;
 let hasPrepared = false;
 
-/** Whole bundles need the sources of the web runtime, which nothing else does. @param {any} python */
+/** What only these need: the sources of the web runtime, and the model of GPUs. */
+const NEED_PAGES = ['bundle', 'figures'];
+
+/** @param {any} python */
 async function fetchPages(python) {
   if (hasPages) return;
   python.unpackArchive(await bytesOf('./pages.zip'), 'zip', { extractDir: '/compiler' });
@@ -123,7 +126,8 @@ async function answer(question) {
   }
   try {
     return await answerNow(question);
-  } catch {
+  } catch (error) {
+    if (isFatal(error)) throw error;
     await fetchModules(python);
     return answerNow(question);
   }
@@ -132,7 +136,7 @@ async function answer(question) {
 /** @param {Question} question @returns {Promise<Reply>} */
 async function answerNow({ id, question, settings }) {
   const { python, workbench } = /** @type {any} */ (await started);
-  if (question === 'bundle') await fetchPages(python);
+  if (NEED_PAGES.includes(question)) await fetchPages(python);
   const since = performance.now();
   const given = python.toPy(settings);
   const result = workbench.ask(question, given);
@@ -143,6 +147,12 @@ async function answerNow({ id, question, settings }) {
   const heap = python._module.HEAP8.length;
   return { id, answer: plain, ms: performance.now() - since, heap };
 }
+
+/** Has Python ended, because it used up the stack, or WebAssembly trapped? @param {any} error */
+const isFatal = error =>
+  error instanceof RangeError ||
+  error instanceof WebAssembly.RuntimeError ||
+  String(error?.message).includes('fatally failed');
 
 /** The last line of Python's traceback says what went wrong. @param {any} error */
 const wordsOf = error =>
@@ -155,7 +165,7 @@ self.onmessage = async ({ data }) => {
   try {
     send(await answer(data));
   } catch (error) {
-    send({ id: data.id, problem: wordsOf(error) });
+    send({ id: data.id, problem: wordsOf(error), isFatal: isFatal(error) });
   }
   // A compiler from a kept memory has imported all.
   if (hasPrepared || !hasModules) return;

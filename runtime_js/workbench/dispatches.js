@@ -47,3 +47,9 @@ export function linesOfKernels(plan) {
   }
   return lines;
 }
+
+/** The line that a text of the compiler names. @param {string} text */
+export function namedLine(text) {
+  const name = bench.main.replaceAll('.', '\\.');
+  return Number(new RegExp(`${name}:(\\d+)`).exec(text)?.[1] ?? 0);
+}

@@ -4,7 +4,7 @@ import { autocompletion, completionKeymap } from '@codemirror/autocomplete';
 import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
 import { lintGutter, setDiagnostics } from '@codemirror/lint';
 import { searchKeymap } from '@codemirror/search';
-import { EditorState, StateEffect, StateField } from '@codemirror/state';
+import { ChangeSet, EditorState, StateEffect, StateField, Text } from '@codemirror/state';
 import {
   Decoration,
   EditorView,
@@ -64,9 +64,13 @@ const call = StateField.define({
 let view;
 let changed = () => {};
 
-/** @param {Element} parent @param {() => void} whenChanged */
-export function openEditor(parent, whenChanged) {
+/** Waits until the compiler has seen the text. @type {() => Promise<void>} */
+let whenSeen = async () => {};
+
+/** @param {Element} parent @param {() => void} whenChanged @param {() => Promise<void>} whenChecked */
+export function openEditor(parent, whenChanged, whenChecked) {
   changed = whenChanged;
+  whenSeen = whenChecked;
   view = new EditorView({ parent, state: stateOf('') });
   // People without a mouse scroll it by keys.
   view.scrollDOM.tabIndex = 0;
@@ -96,14 +100,16 @@ const stateOf = doc =>
         '&': { height: '100%' },
         '.cm-scroller': { fontFamily: 'ui-monospace, monospace', fontSize: '13px' },
         '.cm-gutters': {
-          background: 'transparent',
+          background: 'var(--card)',
           color: 'var(--soft)',
           borderRight: '1px solid var(--line)',
         },
         '.cm-content': { caretColor: 'var(--ink)' },
         '&.cm-focused .cm-cursor': { borderLeftColor: 'var(--ink)' },
       }),
-      EditorView.contentAttributes.of({ 'aria-label': 'The program' }),
+      EditorView.contentAttributes.of({
+        'aria-label': 'The program. Escape, then Tab, leaves it.',
+      }),
       EditorView.updateListener.of(update => {
         if (update.docChanged) changed();
         if (update.selectionSet && !update.docChanged) takeLine();
@@ -118,12 +124,18 @@ export function showText(text) {
   view.setState(stateOf(text));
 }
 
-/** @param {Edit[]} edits @param {string} file */
-export function applyEdits(edits, file = bench.main) {
-  const own = edits.filter(edit => edit.file === file);
-  view.dispatch({
-    changes: own.map(({ from, to, text }) => ({ from, to, insert: text })),
-  });
+/** In the text that is open, where they can be undone, and in the other files. @param {Edit[]} edits */
+export function applyEdits(edits) {
+  const changesOf = (/** @type {string} */ file) =>
+    edits
+      .filter(edit => edit.file === file)
+      .map(({ from, to, text }) => ({ from, to, insert: text }));
+  for (const name of Object.keys(bench.files))
+    if (name !== bench.main) {
+      const text = Text.of(bench.files[name].split('\n'));
+      bench.files[name] = ChangeSet.of(changesOf(name), text.length).apply(text).toString();
+    }
+  view.dispatch({ changes: changesOf(bench.main) });
   view.focus();
 }
 
@@ -135,7 +147,8 @@ export function replaceText(text) {
 /** Draws what the last check said. */
 export function drawChecked() {
   const { length } = view.state.doc;
-  const marks = bench.problems.map(problem => ({
+  const own = bench.main === bench.program ? bench.problems : [];
+  const marks = own.map(problem => ({
     from: Math.min(problem.from, length),
     to: Math.min(Math.max(problem.to, problem.from), length),
     severity: problem.severity,
@@ -147,6 +160,7 @@ export function drawChecked() {
   }));
   view.dispatch(setDiagnostics(view.state, marks));
   draw();
+  if (view.hasFocus) showCall(cursor());
 }
 
 /** Shapes, and the line that is pointed at. */
@@ -194,6 +208,7 @@ async function showCall(at) {
 
 /** @param {EditorView} _ @param {number} at */
 async function explain(_, at) {
+  await whenSeen();
   const { answer } = await ask('hover', { at });
   if (!answer) return null;
   const text = answer.text.replaceAll(/```\w*\n?/g, '').trim();
@@ -223,6 +238,8 @@ async function complete(context) {
   const word = context.matchBefore(/[\w]*/);
   const before = context.state.sliceDoc(Math.max(0, context.pos - 1), context.pos);
   if (!context.explicit && !word?.text && before !== '.') return null;
+  await whenSeen();
+  if (context.aborted) return null;
   const { answer } = await ask('complete', { at: context.pos });
   return {
     from: word?.from ?? context.pos,

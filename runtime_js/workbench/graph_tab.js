@@ -3,7 +3,7 @@
 import { readPage } from '../graph/data.js';
 import { Pane } from '../graph/pane.js';
 import { $, h, put } from '../page/elements.js';
-import { ask } from './compiler.js';
+import { askOfBundle } from './building.js';
 import { lineOf } from './dispatches.js';
 import { bench } from './state.js';
 
@@ -18,7 +18,7 @@ export async function drawGraph(whenChosen) {
   point = whenChosen;
   const names = Object.keys(bench.built?.plan.entries ?? {});
   if (!names.includes(entry)) entry = names[0] ?? '';
-  const { answer } = await ask('graph', { entry });
+  const answer = await askOfBundle('graph', { entry });
   if (bench.tab !== 'Graph') return;
   const { entries } = readPage(answer);
   pane = new Pane(entries[0].stages[0], [], select);

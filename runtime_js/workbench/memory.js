@@ -11,24 +11,28 @@ const COLOURS = new Map([
   ['grads', 'var(--warm)'],
 ]);
 
-/** @param {any} plan @returns {Node[]} a figure for each entry */
-export function drawMemory(plan) {
+/** @param {any} plan @param {string} search in names of buffers @returns {Node[]} a figure for each entry */
+export function drawMemory(plan, search) {
   const parts = Object.entries(plan.memory).map(
     ([name, bytes]) => `${name} ${kilobytes(Number(bytes))}`,
   );
   return [
     h('p', parts.join(' · '), { className: 'note' }),
-    ...Object.entries(plan.entries).map(([name, entry]) => entryFigure(plan, name, entry)),
+    ...Object.entries(plan.entries).map(([name, entry]) => entryFigure(plan, name, entry, search)),
   ];
 }
 
 /** @param {number} bytes */
 const kilobytes = bytes =>
-  `${(bytes / 1000).toLocaleString('en', { maximumFractionDigits: 1 })} kB`;
+  bytes < 1000
+    ? `${bytes} B`
+    : `${(bytes / 1000).toLocaleString('en', { maximumFractionDigits: 1 })} kB`;
 
-/** @param {any} plan @param {string} name @param {any} entry */
-function entryFigure(plan, name, entry) {
-  const lives = livesOf(entry.dispatches);
+/** @param {any} plan @param {string} name @param {any} entry @param {string} search */
+function entryFigure(plan, name, entry, search) {
+  const isShown = (/** @type {[number, any]} */ [buffer]) =>
+    `${plan.buffers[buffer].name} ${plan.buffers[buffer].role}`.toLowerCase().includes(search);
+  const lives = new Map([...livesOf(entry.dispatches)].filter(isShown));
   const svg = element('svg', {
     viewBox: `0 0 ${LEFT + WIDTH} ${(lives.size + 1) * ROW}`,
     role: 'img',

@@ -1,20 +1,21 @@
 // Runs the last bundle in a frame: the page that every bundle has, with data, curves and inputs.
 
 import { $, h } from '../page/elements.js';
-import { bench, enter } from './state.js';
+import { enter } from './state.js';
 
 /** How often the frame is asked whether it trains, in milliseconds. */
 const LOOK_EVERY = 100;
 let looking = 0;
 
 /** @param {import('./state.js').Built} built */
-export async function runBundle({ files, kernels, plan }) {
+export async function runBundle(built) {
+  const { files, kernels, plan } = built;
   await closeLast();
   Object.assign(globalThis, {
     wgccBundle: {
       plan,
       kernels,
-      source: bench.files[bench.main],
+      source: built.settings.files[plan.model.source],
       constants: files['constants.safetensors'] && base64(files['constants.safetensors']),
       twin: files['twin.wasm'],
       tokenizer: files['tokenizer.json'],

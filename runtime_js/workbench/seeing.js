@@ -1,23 +1,21 @@
 // The tabs beside the editor: kernels, stages, memory, dispatches and files of the last build.
 
 import { $, h, put } from '../page/elements.js';
+import { askOfBundle } from './building.js';
 import { ask } from './compiler.js';
-import { dispatchesOf, lineOf, linesOfKernels } from './dispatches.js';
+import { dispatchesOf, lineOf, namedLine } from './dispatches.js';
 import { revealLine } from './editor.js';
 import { drawGraph, markGraph } from './graph_tab.js';
 import { drawInside } from './inside.js';
+import { drawKernels } from './kernels_tab.js';
 import { drawMemory } from './memory.js';
 import { bench, say } from './state.js';
-import { LANGUAGES, translated } from './translating.js';
 
 const TABS = ['Run', 'Inside', 'Kernels', 'Stages', 'Memory', 'Graph', 'Dispatches', 'Files'];
-const text = new TextDecoder();
 
 /** Texts of stages by name, of the last build. @type {Map<string, string>} */
 let stages = new Map();
 let stage = 'simplified';
-/** The language in which kernels are shown. */
-let language = '';
 
 export function openTabs() {
   put(
@@ -54,100 +52,15 @@ function drawTab() {
     return put('shown', h('p', 'Compile the model first: press Train.'));
   const drawing = {
     Inside: drawInside,
-    Kernels: drawKernels,
+    Kernels: () => drawKernels(point, drawTab),
     Stages: drawStages,
-    Memory: () => put('shown', drawMemory(bench.built?.plan)),
+    Memory: () => put('shown', drawMemory(bench.built?.plan, bench.search)),
     Graph: () => drawGraph(point),
     Dispatches: drawDispatches,
     Files: drawFiles,
   }[bench.tab];
   drawing?.();
   markLines();
-}
-
-async function drawKernels() {
-  const { plan, files } = /** @type {any} */ (bench.built);
-  const lines = linesOfKernels(plan);
-  const names = plan.kernels
-    .map((/** @type {any} */ kernel) => kernel.name)
-    .filter((/** @type {string} */ name) =>
-      text.decode(files[`kernels/${name}.wgsl`]).toLowerCase().includes(bench.search),
-    );
-  if (!names.includes(bench.kernel)) bench.kernel = names[0] ?? '';
-  const choice = h(
-    'select',
-    names.map((/** @type {string} */ name) =>
-      h('option', `${name} · line ${(lines.get(name) ?? []).join(', ')}`, {
-        value: name,
-        selected: name === bench.kernel,
-      }),
-    ),
-    { id: 'kernel', 'aria-label': 'Kernel' },
-  );
-  choice.onchange = () => {
-    bench.kernel = choice.value;
-    point(lines.get(choice.value)?.[0] ?? 0);
-    drawTab();
-  };
-  const { kernel } = bench;
-  if (!kernel) return put('shown', h('p', 'No kernel holds this text.'));
-  const code = await inLanguage(text.decode(files[`kernels/${kernel}.wgsl`]));
-  if (bench.tab !== 'Kernels' || bench.kernel !== kernel) return;
-  put('shown', [choice, languageChoice(), kernelText(code.split('\n'), lines.get(kernel) ?? [])]);
-  markLines();
-}
-
-/** @param {string} code */
-async function inLanguage(code) {
-  try {
-    if (language) say('Translating…');
-    const written = await translated(code, language);
-    if (language) say('');
-    return written;
-  } catch (error) {
-    say('This kernel has no form in that language.');
-    return `${/** @type {Error} */ (error).message}`;
-  }
-}
-
-function languageChoice() {
-  const choice = h(
-    'select',
-    [...LANGUAGES].map(([name, value]) =>
-      h('option', name, { value, selected: value === language }),
-    ),
-    { id: 'language', 'aria-label': 'Language of kernels' },
-  );
-  choice.onchange = () => {
-    language = choice.value;
-    drawTab();
-  };
-  return choice;
-}
-
-/** The code, each line a link to the model. @param {string[]} code @param {number[]} own lines of the model */
-function kernelText(code, own) {
-  return h(
-    'pre',
-    code.map(line => codeLine(line, namedLine(line) || own[0] || 0)),
-    { id: 'kernel-text', tabIndex: 0 },
-  );
-}
-
-/** Comments of kernels name lines of the model. @param {string} code */
-function namedLine(code) {
-  const name = bench.main.replaceAll('.', '\\.');
-  return Number(new RegExp(`${name}:(\\d+)`).exec(code)?.[1] ?? 0);
-}
-
-/** @param {string} code @param {number} line of the model */
-function codeLine(code, line) {
-  const isMatch = bench.search && code.toLowerCase().includes(bench.search);
-  return h('span', code || ' ', {
-    className: `line linked${isMatch ? ' added' : ''}`,
-    'data-line': String(line),
-    onclick: () => point(line),
-  });
 }
 
 /** Marks a line of the model and what was made of it. @param {number} line */
@@ -214,8 +127,7 @@ async function drawStages() {
 async function stageText(name) {
   if (!stages.has(name)) {
     say(`Printing the stage ${name}…`);
-    const { answer } = await ask('stage', { name });
-    stages.set(name, answer);
+    stages.set(name, await askOfBundle('stage', { name }));
     say('');
   }
   return stages.get(name) ?? '';

@@ -5,8 +5,8 @@ import { bench } from './state.js';
 
 /** Characters of an address, and bytes of programs, that are read. */
 const LONGEST = 200_000;
-const MOST_BYTES = 1_000_000;
-const MOST_FILES = 20;
+export const MOST_BYTES = 1_000_000;
+export const MOST_FILES = 20;
 const KEPT = 'wgcc-workbench';
 
 /** @param {ReadableStream} stream @param {any} through @returns {Promise<Uint8Array>} */
@@ -61,7 +61,8 @@ export async function readAddress(hash) {
 function checked(value) {
   const files = Object.entries(value?.files ?? {}).slice(0, MOST_FILES);
   const isPlain = files.every(([name, text]) => isName(name) && typeof text === 'string');
-  if (!files.length || !isPlain || !Object.hasOwn(value.files, value.main)) return null;
+  const isProgram = files.some(([name]) => name.endsWith('.wg'));
+  if (!isProgram || !isPlain || !Object.hasOwn(value.files, value.main)) return null;
   return {
     files: Object.fromEntries(files),
     main: String(value.main),
@@ -86,11 +87,15 @@ function sizesOf(value) {
   );
 }
 
-/** @param {string} name */
-export const isName = name => /^[\w-]{1,60}\.wg$/.test(name);
+/** Programs, and what they read: kernels of their own, vocabularies. @param {string} name */
+export const isName = name => /^[\w-]{1,60}\.(wg|wgsl|json|txt)$/.test(name);
+
+/** A frame in another page neither changes nor shows what is kept for the next visit. */
+const isFrame = () => new URLSearchParams(location.search).has('embed');
 
 /** Keeps the programs for the next visit. */
 export function keep() {
+  if (isFrame()) return;
   try {
     localStorage.setItem(KEPT, JSON.stringify(content()));
   } catch {
@@ -99,6 +104,7 @@ export function keep() {
 }
 
 export function recall() {
+  if (isFrame()) return null;
   try {
     return checked(JSON.parse(localStorage.getItem(KEPT) ?? 'null'));
   } catch {

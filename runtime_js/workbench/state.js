@@ -6,7 +6,7 @@
  * @typedef {{from: number, to: number, line: number, severity: 'error' | 'warning', code: string,
  *   message: string, advice: string[], fixes: {title: string, edits: Edit[]}[]}} Problem
  * @typedef {{at: number, text: string}} Hint
- * @typedef {{files: Record<string, Uint8Array>, kernels: Record<string, string>, plan: any}} Built
+ * @typedef {{files: Record<string, Uint8Array>, kernels: Record<string, string>, plan: any, settings: any}} Built
  * @typedef {'checked' | 'built' | 'opened' | 'tab' | 'files' | 'line' | 'lit' | 'recorded'} Happening
  */
 
@@ -14,6 +14,8 @@ export const bench = {
   /** Programs by file name, and the one that is open. @type {Record<string, string>} */
   files: {},
   main: 'model.wg',
+  /** The program that is checked and compiled: what is open, or was before a file of another kind. */
+  program: 'model.wg',
   /** @type {Problem[]} */
   problems: [],
   /** @type {Hint[]} */

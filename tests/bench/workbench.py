@@ -2,7 +2,8 @@
 
     python tests/bench/workbench.py
 
-Times are of this machine, and only worth something if nothing else runs on it.
+Times on the clock are only worth something if nothing else runs on the machine. Those of the
+processor hold always: all threads of the page's process together, while something was awaited.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ GOALS = {
     "bytes to the first compile": 6_500_000, "first visit: editor": 1000,
     "first visit: first check": 8000, "later visit: first check": 1500, "sin: check": 50,
     "sin: build": 250, "chargpt: check": 300, "chargpt: build": 2500, "heap in MB": 80,
+    "longest task of the page": 50,
 }  # fmt: skip
 # What is not loaded before a model is compiled.
 LATER = ("pages.zip", "naga", "run.html", "wgcc/", "wgcc.js", "offline.js")
@@ -39,13 +41,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         site = Path(folder) / "site"
         write_site(site)
-        times = {
-            "bytes to the first compile": first_bytes(site),
-            **run_node("workbench_stopwatch.mjs", str(site)),
-        }
-    for name, number in times.items():
-        goal = GOALS.get(name)
-        print(f"{name:32} {number:>10,}" + (f"   goal {goal:,}" if goal else ""))
+        count = first_bytes(site)
+        seen = run_node("workbench_stopwatch.mjs", str(site))
+    print(f"{'':32} {'measured':>12} {'processor':>10} {'goal':>10}")
+    for name, (clock, processor) in seen.pop("times").items():
+        print(f"{name:32} {clock:>9,} ms {processor:>7,} ms {GOALS.get(name, 0) or '':>10}")
+    for name, number in {"bytes to the first compile": count, **seen}.items():
+        print(f"{name:32} {number:>12,} {'':10} {GOALS[name]:>10,}")
 
 
 if __name__ == "__main__":

@@ -83,6 +83,26 @@ def test_functions_agree_at_the_borders(name: str) -> None:
         np.testing.assert_allclose(result.tolist(), wanted, rtol=rtol)
 
 
+@pytest.mark.parametrize("dtype", ["uint32", "int32", "uint8", "int64"])
+def test_lanes_of_integers_are_those_of_numpy(dtype: str) -> None:
+    """What the access model computes with: numbers wrap around at the same places."""
+    rng = np.random.default_rng(9)
+    limits = np.iinfo(dtype)
+    x = rng.integers(limits.min, limits.max, 40, dtype)
+    y, counted = small(x), rng.integers(0, 9, 40)
+    pairs = [
+        (~y, ~x),
+        (y * y + y, x * x + x),
+        (small_arrays.pad(y, (0, 3), constant_values=1), np.pad(x, (0, 3), constant_values=1)),
+        (small_arrays.bincount(small(counted), 12), np.bincount(counted, minlength=12)),
+        (y.astype("int32"), x.astype("int32")),
+        (y.astype("uint32"), x.astype("uint32")),
+    ]
+    for result, wanted in pairs:
+        assert result.tolist() == wanted.tolist() and result.dtype.name == wanted.dtype.name
+    assert small_arrays.array_equal(y, y) and not small_arrays.array_equal(y, y[1:])
+
+
 def test_random_arrays_are_rearranged_and_summed_alike() -> None:
     rng = np.random.default_rng(5)
     for _ in range(60):
@@ -101,6 +121,8 @@ def test_random_arrays_are_rearranged_and_summed_alike() -> None:
             (small_arrays.broadcast_to(y, (3, *shape)), np.broadcast_to(x, (3, *shape))),
             (y[place], x[place]),
             (y.max(axis), x.max(axis)),
+            (small_arrays.sort(y), np.sort(x)),
+            (y.max(initial=2.0), x.max(initial=2.0)),
         ]
         for result, wanted in pairs:
             assert result.shape == wanted.shape

@@ -21,13 +21,12 @@ class Blocked:
             raise ImportError(f"{name} is blocked")
 
 
-def digests(models: Sequence[str | Path], whole: bool) -> dict[str, dict[str, str]]:
-    """SHA-256 of all files of a bundle, or of the graph that is scheduled, with its constants."""
-    contents = _files if whole else _graphs
+def digests(models: Sequence[str | Path]) -> dict[str, dict[str, str]]:
+    """SHA-256 of all files of the bundle of each model."""
     return {
         str(model): {
             name: hashlib.sha256(bytes(content)).hexdigest()
-            for name, content in contents(model).items()
+            for name, content in _files(model).items()
         }
         for model in models
     }
@@ -39,23 +38,7 @@ def _files(model: str | Path) -> Mapping[str, Any]:
     return compile_file(model).files(drawn=True)
 
 
-def _graphs(model: str | Path) -> Mapping[str, bytes]:
-    """Nothing after these passes computes with arrays, and schedules take longer than all else."""
-    from wgcc.compiler import read_program
-    from wgcc.passes.pipeline import PREPARED, run_passes
-
-    entries = run_passes(read_program(model)[1], until=PREPARED).entries
-    return {name: _graph_bytes(graph) for name, graph in entries.items()}
-
-
-def _graph_bytes(graph: Any) -> bytes:
-    from wgcc.ir.text import graph_text
-
-    constants = (constant.value.name.encode() + constant.words for constant in graph.constants)
-    return b"".join([graph_text(graph).encode(), *constants])
-
-
 if __name__ == "__main__":
     sys.meta_path.insert(0, Blocked())  # type: ignore[arg-type]
-    print(json.dumps(digests(sys.argv[2:], sys.argv[1] == "whole")))
+    print(json.dumps(digests(sys.argv[1:])))
     assert not sys.modules.keys() & set(BLOCKED)

@@ -47,6 +47,8 @@ def _sin(bench: Any, examples: list[Any]) -> dict[str, Any]:
     built = bench.ask("build", program)
     found["files"], found["kernels"] = list(built["files"]), list(built["kernels"])
     found["stages"] = {name: len(bench.ask("stage", {"name": name})) for name in ("ir", "opt")}
+    found["links"] = bench.ask("links", {})
+    found["figures"] = {name: bench.ask("figures", {"kernel": name}) for name in found["links"]}
     large = {"model.wg": text.replace("H = 64", "H = 16384")}
     found["large"] = bench.ask("build", {"files": large, "main": "model.wg", "twin": False})
     return found

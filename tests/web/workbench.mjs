@@ -2,11 +2,27 @@
 // twin, captures, a kernel and its line, an address in a fresh profile, no network. The compiler is
 // started once, and once more from what the page kept.
 import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { answer, launch, openPage, serve } from './browser.mjs';
 
 const LONG = { timeout: 240_000 };
 const server = await serve({ '/': process.argv[2] });
-const seen = { hosts: [] };
+const seen = { hosts: [], axe: [] };
+const AXE = await readFile(
+  join(process.env.NODE_FOLDER, 'node_modules', 'axe-core', 'axe.min.js'),
+  'utf8',
+);
+
+/** What axe says against the page and its frame as they are, in both colour schemes. */
+async function judge(page, what) {
+  for (const frame of page.frames()) await frame.evaluate(AXE);
+  for (const colorScheme of ['dark', 'light']) {
+    await page.emulateMedia({ colorScheme });
+    const { violations } = await page.evaluate(() => globalThis.axe.run(document));
+    for (const { id, nodes } of violations)
+      seen.axe.push(`${what}, ${colorScheme}: ${id} ${nodes.map(({ target }) => target)}`);
+  }
+}
 
 async function open(browser, address) {
   const opened = await openPage(browser, { viewport: { width: 1400, height: 900 } });
@@ -14,6 +30,7 @@ async function open(browser, address) {
   await opened.page.goto(address);
   return opened;
 }
+const kept = () => localStorage['wgcc-workbench'];
 const state = page => page.evaluate(() => document.body.dataset.state);
 const checked = (page, problems) =>
   page.waitForFunction(count => globalThis.wgccChecked?.problems === count, problems, LONG);
@@ -58,11 +75,26 @@ async function mistakeAndFix(page) {
   await page.keyboard.press('Control+A');
   await page.keyboard.insertText(wrong);
   await checked(page, 1);
-  seen.problem = await page.textContent('.problem');
+  seen.problem = await page.textContent('.problem pre');
+  // Carets stand under their place only if all characters have one width.
+  seen.caretFont = await page.$eval('.problem pre', pre => getComputedStyle(pre).fontFamily);
+  await judge(page, 'a problem');
   seen.canTrain = await page.isEnabled('#train');
   await page.click('.problem button');
   await checked(page, 0);
   seen.fixed = await page.textContent('.cm-content');
+}
+
+/** While somebody types, also what the call takes. */
+async function typeCall(page) {
+  await page.click('.cm-line:has-text("mse(")');
+  await page.keyboard.press('End');
+  await page.keyboard.type('\nz = softmax(');
+  seen.signature = await page.textContent('.cm-tooltip.doc', LONG);
+  for (let letters = '\nz = softmax('.length + 8; letters > 0; letters--)
+    if ((await page.textContent('.cm-content')).includes('z ='))
+      await page.keyboard.press('Control+z');
+  await checked(page, 0);
 }
 
 /** Values inside, drawn while the model trains. */
@@ -118,6 +150,28 @@ async function pauseStepUndo(page) {
   seen.stepping = { paused, stepped, lit };
 }
 
+/** Lines of fused kernels lead to their own lines of the model; figures are there on demand. */
+async function kernelLines(page) {
+  seen.kernelLines = [];
+  const names = await page.$$eval('#kernel option', all => all.map(({ value }) => value));
+  // The last one is that of an entry: guards are in none.
+  for (const name of [...names.slice(1), names[0]]) {
+    await page.selectOption('#kernel', name);
+    await page.waitForFunction(
+      shown => document.getElementById('kernel-text').dataset.kernel === shown,
+      name,
+      LONG,
+    );
+    const lines = await page.$$eval('#kernel-text .line', all => all.map(one => one.dataset.line));
+    seen.kernelLines.push([...new Set(lines)]);
+  }
+  await page.click('#figures summary');
+  await page.waitForSelector('#figures table', LONG);
+  seen.figures = await page.$$eval('#figures td:first-child', cells =>
+    cells.map(cell => cell.textContent),
+  );
+}
+
 async function kernelAndBack(page) {
   await page.click('#tabs button:text-is("Dispatches")');
   await page.click('#shown tr.linked:has-text("adam_update")');
@@ -167,18 +221,40 @@ async function tabs(page) {
   await page.click('#tabs button:text-is("Run")');
 }
 
+/** A program that imports another one, which has a kernel of its own; a name is changed in both. */
+async function severalFiles(page, files) {
+  const buffers = Object.entries(files).map(([name, text]) => ({
+    name,
+    mimeType: 'text/plain',
+    buffer: Buffer.from(text),
+  }));
+  await page.setInputFiles('#open', buffers);
+  await page.waitForFunction(() => localStorage['wgcc-workbench'].includes('wiggle.wgsl'));
+  await page.click('#files button:text-is("layers.wg")');
+  // Within the name.
+  await page.click('.cm-line:has-text("layer Double")', { position: { x: 75, y: 8 } });
+  page.once('dialog', dialog => dialog.accept('Twice'));
+  await page.click('#rename');
+  await page.waitForFunction(() => !localStorage['wgcc-workbench'].includes('Double'), null, LONG);
+  await page.click('#files button:text-is("model.wg")');
+  await checked(page, 0);
+  seen.imported = await train(page);
+}
+
 /** A bundle's zip is opened again: its program is the one that was compiled. */
 async function takeAwayAndOpen(page) {
   const [download] = await Promise.all([
     page.waitForEvent('download', LONG),
     page.selectOption('#take', 'zip'),
   ]);
+  await page.selectOption('#examples', 'digits');
+  await page.waitForFunction(() => !localStorage['wgcc-workbench'].includes('wiggle'));
   await page.setInputFiles('#open', {
     name: 'SinMLP.zip',
     mimeType: 'application/zip',
     buffer: await readFile(await download.path()),
   });
-  await page.waitForFunction(() => globalThis.wgccChecked?.problems === 0, null, LONG);
+  await page.waitForFunction(() => localStorage['wgcc-workbench'].includes('wiggle'), null, LONG);
   return page.evaluate(() => JSON.parse(localStorage['wgcc-workbench']).files);
 }
 
@@ -201,15 +277,36 @@ async function withoutNetwork(page) {
   return { state: await state(page), ...(await page.evaluate(() => globalThis.wgccStarted)) };
 }
 
+/** A model that takes the compiler's whole stack: the next compiler goes on. */
+async function tooDeep(page) {
+  await page.selectOption('#examples', 'sin');
+  await page.waitForFunction(() => !localStorage['wgcc-workbench'].includes('wiggle'));
+  const { files, main } = JSON.parse(await page.evaluate(kept));
+  const deep = files[main].replace('x |> l1', `x |> l1${' |> tanh |> l2'.repeat(4000)}`);
+  const open = text =>
+    page.setInputFiles('#open', { name: main, mimeType: 'text/plain', buffer: Buffer.from(text) });
+  await open(deep);
+  await page.waitForFunction(
+    () => document.getElementById('status').textContent.includes('nests deeper'),
+    null,
+    LONG,
+  );
+  await open('modle M {}');
+  await checked(page, 1);
+  seen.alive = await page.textContent('.problem');
+}
+
 const browser = await launch();
 const { page, problems } = await open(browser, `${server.url}/`);
 seen.first = await state(page);
 await checked(page, 0);
 seen.heap = await page.evaluate(() => globalThis.wgccChecked.heap);
 await mistakeAndFix(page);
+await typeCall(page);
 // A software adapter is used only if it is asked for.
 await page.selectOption('#device', 'webgpu');
 await lookInside(page);
+await judge(page, 'values inside');
 await pauseStepUndo(page);
 // The next model takes the place of the last.
 await page.selectOption('#device', 'wasm');
@@ -218,20 +315,23 @@ await page.fill('#size-fields label:has-text("H") input', '48');
 await page.keyboard.press('Tab');
 seen.twin = await train(page);
 await kernelAndBack(page);
+await kernelLines(page);
 await otherLanguages(page);
 await tabs(page);
 await page.click('#share');
 await page.waitForFunction(() => location.hash.length > 100);
-const kept = () => localStorage['wgcc-workbench'];
 seen.kept = await page.evaluate(kept);
-const fresh = await open(browser, `${page.url().replace(/\/#/, '/?embed#')}`);
+const fresh = await open(browser, page.url());
 await fresh.page.waitForFunction(kept);
 seen.shared = await fresh.page.evaluate(kept);
 await fresh.page.close();
+await severalFiles(page, JSON.parse(process.argv[3]));
+seen.taken = JSON.parse(await page.evaluate(kept)).files;
 seen.opened = await takeAwayAndOpen(page);
 seen.problems = [...problems, ...fresh.problems];
 seen.inline = await inlineScript(page);
 seen.offline = await withoutNetwork(page);
+await tooDeep(page);
 await browser.close();
 const own = ['', new URL(server.url).host];
 seen.hosts = [...new Set(seen.hosts)].filter(host => !own.includes(host));

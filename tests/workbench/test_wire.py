@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from adapters import ROOT
-from wgcc.workbench.archive import compiler_archive, data_archive, trim_library
+from wgcc.workbench.archive import (
+    compiler_archive,
+    data_archive,
+    page_archive,
+    trim_library,
+)
 from wgcc.workbench.site import example_programs
 from wgcc.workbench.units import Units
+from wgcc.workbench.wire import Workbench
+
+# What functions import that pages never call: bundles on a disk, commands, runs of models.
+NOT_IN_PAGES = {
+    "wgcc.bundle.folder", "wgcc.cli", "wgcc.in_memory", "wgcc.workbench.frame",
+    # Fetched when somebody asks what a kernel costs.
+    "wgcc.access.model",
+    *(
+        f"wgcc_runtime.{name}"
+        for name in (
+            "arrays", "blas_threads", "drawn", "loader", "quick_call", "selftest", "weights",
+        )
+    ),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("workbench")
-    for content in (compiler_archive(), data_archive()):
+    for content in (compiler_archive(), data_archive(), page_archive()):
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             archive.extractall(folder / "compiler")
     program = ROOT / "tests" / "support" / "workbench_wire.py"
@@ -69,6 +90,39 @@ def test_a_build_gives_what_a_runtime_needs(answers: Any) -> None:
     assert {"plan.json", "twin.wasm", "kernels/tanh.wgsl"} <= set(answers["files"])
     assert "tanh.wgsl" in answers["kernels"]
     assert answers["stages"]["opt"] > answers["stages"]["ir"] > 100
+
+
+def test_figures_of_kernels_are_those_of_numpy(answers: Any, tmp_path: Path) -> None:
+    text = (ROOT / "examples" / "sin" / "model.wg").read_text(encoding="utf-8")
+    bench = Workbench(str(tmp_path))
+    bench.ask("build", {"files": {"model.wg": text}, "main": "model.wg", "twin": False})
+    assert len(answers["figures"]) > 10
+    for name, figures in answers["figures"].items():
+        assert figures == [list(figure) for figure in bench.ask("figures", {"kernel": name})]
+
+
+def test_every_import_of_the_compiler_is_in_its_archive() -> None:
+    """A module that somebody adds must not be missing in pages, and nothing else of wgcc used."""
+    archive = zipfile.ZipFile(io.BytesIO(compiler_archive()))
+    names = archive.namelist()
+    modules = {n.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for n in names}
+    missing: dict[str, set[str]] = {}
+    for name in names:
+        tree = ast.parse(archive.read(name)) if name.startswith("wgcc") else ast.Module([], [])
+        for module in _imports(tree):
+            # The runtime names what it imports when somebody asks for it.
+            is_asked_for = name == "wgcc_runtime/__init__.py"
+            if module.startswith("wgcc") and module not in modules and not is_asked_for:
+                missing.setdefault(module, set()).add(name)
+    assert {m: users for m, users in missing.items() if m not in NOT_IN_PAGES} == {}
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
 
 
 def test_a_build_says_what_is_wrong_or_too_large(answers: Any) -> None:

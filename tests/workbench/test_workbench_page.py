@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -16,10 +17,21 @@ from wgcc.cli.commands.verify.stacks import _program
 from wgcc.workbench.address import address_of
 from wgcc.workbench.folder import write_site
 from wgcc.workbench.npm_parts import npm_folder
+from wgcc.workbench.site import example_programs
+from wgcc.workbench.wire import Workbench
 
 # Bytes to the first compile, with the editor; what is loaded later is not counted.
 MOST_BYTES = 6_500_000
 LATER = ("pages.zip", "naga", "run.html", "wgcc/", "wgcc.js", "offline.js")
+
+
+LAYERS = """\
+layer Double[D] {
+  lin: Linear[D, D]
+  fn forward[N](x: f32[N, D]) -> f32[N, D] = wiggle(lin(x)) * 2
+}
+fn wiggle(x: f32[..]) -> f32[..] = wgsl("wiggle.wgsl") grad g { return g * (1.0 + cos(x)) }
+"""
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +43,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def seen(site: Path) -> Any:
-    return run_node("workbench.mjs", str(site))
+    text = (ROOT / "examples" / "sin" / "model.wg").read_text(encoding="utf-8")
+    files = {
+        "model.wg": f'import Double from "layers.wg"\n{text.replace("Linear[H, H]", "Double[H]")}',
+        "layers.wg": LAYERS,
+        "wiggle.wgsl": "fn wiggle(x: f32) -> f32 { return x + sin(x); }\n",
+    }
+    return run_node("workbench.mjs", str(site), json.dumps(files))
 
 
 def test_a_mistake_has_its_caret_and_is_fixed_by_a_click(seen: Any) -> None:
@@ -39,6 +57,7 @@ def test_a_mistake_has_its_caret_and_is_fixed_by_a_click(seen: Any) -> None:
     lines = seen["problem"].splitlines()
     caret = next(at for at, line in enumerate(lines) if line.strip() == "^^^^")
     assert lines[caret - 1][lines[caret].index("^") :].startswith("tahn")
+    assert "monospace" in seen["caretFont"]
     assert not seen["canTrain"]
     assert "tahn" not in seen["fixed"] and "f32[N, H]" in seen["fixed"]
 
@@ -51,6 +70,14 @@ def test_it_trains_to_a_falling_loss(seen: Any, run: str, kind: str) -> None:
     assert min(losses[-3:]) < losses[0] / 4
     # WebAssembly is only written where the model runs as that.
     assert (seen[run]["twin"] > 0) == (kind == "wasm")
+
+
+def test_the_call_that_is_typed_has_its_signature(seen: Any) -> None:
+    assert seen["signature"].startswith("softmax(x, axis=-1)")
+
+
+def test_axe_finds_nothing_in_either_colour_scheme(seen: Any) -> None:
+    assert seen["axe"] == []
 
 
 def test_values_inside_are_drawn_while_it_trains(seen: Any) -> None:
@@ -77,12 +104,26 @@ def test_sizes_are_chosen_without_an_edit_and_shared(seen: Any) -> None:
 
 
 def test_a_bundle_that_was_taken_away_opens_again(seen: Any) -> None:
-    assert seen["opened"] == json.loads(seen["kept"])["files"]
+    assert set(seen["opened"]) == {"model.wg", "layers.wg", "wiggle.wgsl"}
+    assert seen["opened"] == seen["taken"]
+
+
+def test_several_files_with_an_own_kernel_are_renamed_in_and_trained(seen: Any) -> None:
+    assert "import Twice from" in seen["taken"]["model.wg"]
+    assert "layer Twice" in seen["taken"]["layers.wg"]
+    assert min(seen["imported"]["losses"][-3:]) < seen["imported"]["losses"][0]
+
+
+def test_a_model_that_is_too_deep_ends_one_compiler_only(seen: Any) -> None:
+    assert "modle" in seen["alive"]
 
 
 def test_a_kernel_leads_to_its_line_and_back(seen: Any) -> None:
     assert seen["kernel"] == "adam_update"
     assert "minimize loss with opt" in seen["line"] and "minimize" in seen["back"]
+    # The loss and the layers before it are fused into one.
+    assert any({"10", "15"} <= set(lines) for lines in seen["kernelLines"])
+    assert {"registers", "sectors", "banks", "Apple M2"} <= set(seen["figures"])
 
 
 def test_a_kernel_is_shown_as_other_systems_have_it(seen: Any) -> None:
@@ -137,6 +178,19 @@ def test_bytes_to_the_first_compile(site: Path) -> None:
     first = {n: len(gzip.compress(p.read_bytes(), 9)) for n, p in names.items()
              if not n.startswith(LATER)}  # fmt: skip
     assert sum(first.values()) <= MOST_BYTES, sorted(first.items(), key=lambda item: -item[1])
+
+
+def test_pyodide_builds_every_example_to_the_same_bytes(site: Path, tmp_path: Path) -> None:
+    """Here with numpy, there without: all that a runtime needs is equal."""
+    made = run_node("workbench_pyodide.mjs", str(site), str(npm_folder()))
+    bench, examples = Workbench(str(tmp_path)), example_programs()
+    assert len(made) == len(examples) > 15
+    for example in examples:
+        program = {"files": example["files"], "main": example["main"]}
+        files = bench.ask("build", program)["files"]
+        assert made[example["name"]] == {
+            name: hashlib.sha256(content).hexdigest() for name, content in files.items()
+        }
 
 
 def test_types_of_the_page(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 from wgcc.access.traffic import SharedSite, Site, Traffic
@@ -337,8 +338,8 @@ def _built_in(name: str, values: list[Value], lanes: int) -> Value:
     if name == "dot":
         return FLOAT
     if name in ("all", "any"):
-        parts = values[0]
-        return MAYBE if any(p is MAYBE for p in parts) else getattr(np, name)(parts, axis=0)
+        parts, both = values[0], np.logical_and if name == "all" else np.logical_or
+        return MAYBE if any(p is MAYBE for p in parts) else reduce(both, parts)
     if size:
         parts = zip(*(_spread(value, size) for value in values), strict=True)
         return tuple(_built_in(name, list(part), lanes) for part in parts)
@@ -367,7 +368,8 @@ def _select(no: Value, yes: Value, condition: Value) -> Value:
 def _bound(name: str, values: list[Value]) -> Value:
     first, *limits = values
     if isinstance(first, Ids):
-        return first if name == "max" else first.below(int(np.max(integers_of(limits[-1]))) + 1)
+        most = int(np.asarray(integers_of(limits[-1])).max())
+        return first if name == "max" else first.below(most + 1)
     if name == "clamp":
         return _bound("min", [_bound("max", [first, limits[0]]), limits[1]])
     a, b = _same_kind(first, integers_of(limits[0]))

@@ -57,9 +57,9 @@ class Traffic:
         """`addresses` in bytes, one per lane."""
         for lanes in SUBGROUPS:
             groups, active = _rows(addresses, lanes), _rows(mask, lanes, fill=False)
-            sectors = _distinct(groups // SECTOR, active).sum() * weight
+            sectors = float(_distinct(groups // SECTOR, active).sum()) * weight
             size = _distinct(groups, active) * site.size
-            ideal = (-(-size // SECTOR)).sum() * weight
+            ideal = float((-(-size // SECTOR)).sum()) * weight
             if lanes == SUBGROUPS[0]:
                 site.accesses += float(active.any(axis=1).sum()) * weight
                 site.sectors, site.ideal = site.sectors + sectors, site.ideal + ideal
@@ -98,8 +98,8 @@ def _ways(units: Array, active: Array, banks: int) -> Array:
     """How many different units of each row are in its busiest bank."""
     ordered = np.sort(np.where(active, units.astype(np.int64), -1), axis=1)
     new = np.concatenate([ordered[:, :1] >= 0, ordered[:, 1:] != ordered[:, :-1]], axis=1)
-    counts = np.zeros((len(units), banks), np.int64)
-    rows = np.broadcast_to(np.arange(len(units))[:, None], ordered.shape)
-    np.add.at(counts, (rows[new], ordered[new] % banks), 1)
+    rows = np.broadcast_to(np.arange(len(units)).reshape(-1, 1), ordered.shape)
+    named = (rows * banks + ordered % banks)[new]
+    counts = np.bincount(named, minlength=len(units) * banks).reshape(len(units), banks)
     most: Array = counts.max(axis=1)
     return most

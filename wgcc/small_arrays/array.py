@@ -87,7 +87,9 @@ class SmallArray:
     def prod(self, axis: Axis = None) -> SmallArray:
         return self._reduce("prod", axis)
 
-    def max(self, axis: Axis = None) -> SmallArray:
+    def max(self, axis: Axis = None, initial: Any = None) -> SmallArray:
+        if initial is not None:
+            return SmallArray([max([initial, *self.numbers])], (), self.dtype)
         return self._reduce("max", axis)
 
     def min(self, axis: Axis = None) -> SmallArray:
@@ -182,6 +184,10 @@ class SmallArray:
         return f"{self.tolist()!r}"
 
     def __invert__(self) -> SmallArray:
+        if self.dtype.kind != "b":
+            from wgcc.small_arrays.elementwise import invert
+
+            return invert(self)
         return SmallArray([not number for number in self.numbers], self.shape, "bool")
 
     def __neg__(self) -> SmallArray:

@@ -76,7 +76,13 @@ class ElementKind:
                 return list(struct.unpack(layout, struct.pack(layout, *listed)))
             except OverflowError:
                 pass  # One of them becomes infinite.
-        return list(map(self.round, listed))
+        if self.kind == "b":
+            return list(map(bool, listed))
+        if self.kind == "f":
+            return list(map(self.round, listed))
+        mask = (1 << 8 * self.itemsize) - 1
+        half = 0 if self.kind == "u" else mask // 2 + 1
+        return [(int(number) + half & mask) - half for number in listed]
 
 
 ELEMENT_TYPES = {name: ElementKind(name) for name in _FORMATS}

@@ -59,6 +59,10 @@ def _divide_arrays(x: Any, z: Any) -> SmallArray:
     return _binary(_divide)(asarray(x).astype(wanted), asarray(z).astype(wanted))
 
 
+def invert(x: SmallArray) -> SmallArray:
+    return SmallArray(x.dtype.round_all(map(operator.invert, x.numbers)), x.shape, x.dtype)
+
+
 def clip(x: Any, low: Any, high: Any) -> SmallArray:
     array = asarray(x)
     if array.dtype.kind in "iu":
@@ -174,6 +178,7 @@ ELEMENTWISE: dict[str, Function] = {
     "floor_divide": _binary(lambda x, z: x // z if z else 0),
     "power": _binary(_power),
     "mod": _binary(_remainder),
+    "remainder": _binary(_remainder),
     "maximum": _binary(greater_of),
     "minimum": _binary(smaller_of),
     "arctan2": _binary(math.atan2),

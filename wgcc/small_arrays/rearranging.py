@@ -9,11 +9,11 @@ from itertools import product
 from typing import Any
 
 from wgcc.small_arrays.array import SmallArray, asarray, full
-from wgcc.small_arrays.element_types import dtype, promote
+from wgcc.small_arrays.element_types import NeedsNumpyError, dtype, promote
 
 
-def arange(count: int) -> SmallArray:
-    return SmallArray(list(range(count)), (count,), int)
+def arange(count: int, dtype: Any = int) -> SmallArray:
+    return SmallArray(list(range(count)), (count,), dtype)
 
 
 def zeros(shape: Any, element: Any = float) -> SmallArray:
@@ -53,6 +53,36 @@ def concatenate(parts: Iterable[Any], axis: int = 0) -> SmallArray:
     shape = list(arrays[0].shape)
     shape[axis] = sum(array.shape[axis] for array in arrays)
     return SmallArray(element.round_all(numbers), shape, element)
+
+
+def pad(values: Any, widths: tuple[int, int], constant_values: Any = 0) -> SmallArray:
+    """Add so many elements before and after those of one axis."""
+    array, (before, after) = asarray(values), widths
+    (filler,) = array.dtype.round_all([constant_values])
+    numbers = [filler] * before + array.numbers + [filler] * after
+    return SmallArray(numbers, (len(numbers),), array.dtype)
+
+
+def sort(values: Any, axis: int = -1) -> SmallArray:
+    array = asarray(values)
+    if axis % array.ndim != array.ndim - 1:
+        raise NeedsNumpyError("sort of an outer axis")
+    width = array.shape[-1]
+    starts = range(0, array.size, width) if width else range(0)
+    numbers = [n for start in starts for n in sorted(array.numbers[start : start + width])]
+    return SmallArray(numbers, array.shape, array.dtype)
+
+
+def bincount(values: SmallArray, minlength: int = 0) -> SmallArray:
+    counts = [0] * max([minlength, *(number + 1 for number in values.numbers)])
+    for number in values.numbers:
+        counts[number] += 1
+    return SmallArray(counts, (len(counts),), int)
+
+
+def array_equal(x: Any, z: Any) -> bool:
+    left, right = asarray(x), asarray(z)
+    return left.shape == right.shape and left.numbers == right.numbers
 
 
 def stack(parts: Iterable[Any]) -> SmallArray:

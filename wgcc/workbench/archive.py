@@ -26,8 +26,7 @@ _LEFT_OUT = {
 }  # fmt: skip
 _RUNTIME = (
     "__init__", "bundle_files", "data/__init__", "data/problems", "errors", "interrupts", "machine",
-    "plan", "plan_parts", "provers", "replace_file", "strict_json", "tokens/__init__",
-    "tokens/bundle_tokens", "tokens/pattern_cost", "tokens/pieces", "twin_form", "validate",
+    "plan", "plan_parts", "provers", "replace_file", "strict_json", "twin_form", "validate",
 )  # fmt: skip
 _TEXTS = {".py", ".lark", ".jinja", ".wgsl", ".txt", ".json"}
 # Modules of Python's library that compiling never imports; they are a third of its bytes.
@@ -37,7 +36,8 @@ _UNUSED_LIBRARY = (
     "multiprocessing", "nntplib", "optparse", "pdb", "pickletools", "plistlib", "poplib",
     "profile", "pstats", "pydoc", "pydoc_data", "smtplib", "socketserver", "sqlite3", "statistics",
     "tarfile", "tkinter", "tomllib", "trace", "turtle", "unittest", "uuid", "wsgiref", "xml",
-    "xmlrpc",
+    "xmlrpc", "asyncio/proactor_events", "asyncio/windows_events", "asyncio/windows_utils",
+    "concurrent/futures/process", "logging/config", "logging/handlers", "modulefinder",
 )  # fmt: skip
 _KEPT_ENCODINGS = {
     "__init__", "aliases", "ascii", "cp437", "latin_1", "raw_unicode_escape", "unicode_escape",
@@ -58,13 +58,15 @@ def data_archive() -> bytes:
 
 
 def page_archive() -> bytes:
-    """The sources of the web runtime, which the compiler needs to write whole bundles."""
+    """The files that are fetched later: the runtime, which bundles copy, and the access model."""
+    access = sorted(_package("wgcc.access").glob("*.py"))
+    model = ((f"wgcc/access/{path.name}", path.read_bytes()) for path in access)
     root = data_dir("runtime_js")
     paths = (path for path in sorted(root.rglob("*")) if path.is_file())
     own = (
         (f"wgcc/_data/runtime_js/{p.relative_to(root).as_posix()}", p.read_bytes()) for p in paths
     )
-    return pack(own)
+    return pack([*model, *own])
 
 
 def trim_library(data: bytes) -> bytes:
@@ -92,8 +94,9 @@ def _compiler_files() -> Iterator[tuple[str, bytes]]:
     runtime = _package("wgcc_runtime")
     for name in _RUNTIME:
         yield f"wgcc_runtime/{name}.py", (runtime / f"{name}.py").read_bytes()
-    for path in sorted([*runtime.glob("*.json"), *runtime.glob("tables/*.json")]):
-        yield f"wgcc_runtime/{path.relative_to(runtime).as_posix()}", path.read_bytes()
+    for pattern in ("tokens/*.py", "*.json", "tables/*.json"):
+        for path in sorted(runtime.glob(pattern)):
+            yield f"wgcc_runtime/{path.relative_to(runtime).as_posix()}", path.read_bytes()
     grammar = data_dir("grammar")
     for path in sorted([*grammar.rglob("*.wg"), *grammar.rglob("*.lark"), *grammar.glob("*.md")]):
         yield f"wgcc/_data/grammar/{path.relative_to(grammar).as_posix()}", path.read_bytes()
@@ -111,4 +114,5 @@ def _is_used(name: str) -> bool:
     first, _, rest = name.partition("/")
     if first == "encodings":
         return rest.removesuffix(".py").removesuffix(".pyc") in _KEPT_ENCODINGS
-    return first.removesuffix(".py").removesuffix(".pyc") not in _UNUSED_LIBRARY
+    modules = {part.removesuffix(".pyc").removesuffix(".py") for part in (first, name)}
+    return modules.isdisjoint(_UNUSED_LIBRARY)

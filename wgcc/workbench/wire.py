@@ -120,20 +120,12 @@ class Workbench:
             compiled = self._compile(self._folder / main, sizes or {}, twin, list(capture))
         except WgError as error:
             return {"problem": render_run(error.diagnostics) or str(error)}
-        if compiled.planned.plan["memory"]["peak"] > MOST_BYTES:
-            needed, most = compiled.planned.plan["memory"]["peak"] >> 20, MOST_BYTES >> 20
-            text = (
-                f"the model needs {needed:,} MiB; the workbench trains models of up to {most} MiB"
-            )
-            return {"problem": f"{text}. Build it with `wgcc build`, or choose smaller sizes."}
         written = compiled.runtime_files()
         return {"files": written, "kernels": kernel_codes(written)}
 
     def bundle(self) -> Answer:
         """All files of the last build, as `wgcc build` writes them: with a twin."""
-        if self._compiled is None:
-            raise WgError("nothing was built yet")
-        written = replace(self._compiled, twin=True).files(drawn=True)
+        written = replace(self._last_build(), twin=True).files(drawn=True)
         return {name: bytes(content) for name, content in written.items()}
 
     def _compile(
@@ -143,10 +135,21 @@ class Workbench:
         from wgcc.workbench.capturing import read_capturing
 
         self._phase("checking")
-        source, self._traced, diagnostics = read_capturing(path, sizes, capture)
+        source, program, diagnostics = read_capturing(path, sizes, capture)
         self._phase("fusing and writing kernels")
-        self._compiled = compile_program(source, self._traced, diagnostics, twin=twin)
-        return self._compiled
+        compiled = compile_program(source, program, diagnostics, twin=twin)
+        self._check_size(compiled)
+        # What was built before is asked about until something else is.
+        self._traced, self._compiled = program, compiled
+        return compiled
+
+    def _check_size(self, compiled: Compiled) -> None:
+        needed, most = compiled.planned.plan["memory"]["peak"] >> 20, MOST_BYTES >> 20
+        if needed > most:
+            raise WgError(
+                f"the model needs {needed:,} MiB; the workbench trains models of up to {most} MiB. "
+                "Build it with `wgcc build`, or choose smaller sizes."
+            )
 
     def names(self) -> Answer:
         """The values of the last program that was checked, which can be captured."""
@@ -169,11 +172,23 @@ class Workbench:
         from wgcc.bundle.drawing import drawing_record, plan_drawing
         from wgcc.bundle.model_places import model_places
 
-        if self._compiled is None:
-            raise WgError("nothing was built yet")
-        plan = self._compiled.planned.plan
+        plan = self._last_build().planned.plan
         drawing = plan_drawing(plan, entry, model_places(plan, entry))
         return json.dumps({"entries": [drawing_record(entry, [("dispatches", drawing)])]})
+
+    def links(self) -> Answer:
+        """The lines that variables and bindings of each kernel of the last build come from."""
+        from wgcc.workbench.links import kernel_links
+
+        return kernel_links(self._last_build())
+
+    def figures(self, kernel: str) -> Answer:
+        """The figures of the access model for a kernel of the last build."""
+        from wgcc.workbench.figures import kernel_figures
+
+        planned = self._last_build().planned
+        (text,) = (file.text for file in planned.kernels if file.name == kernel)
+        return kernel_figures(planned.plan, kernel, text)
 
     def stages(self) -> Answer:
         from wgcc.passes.pipeline import STAGES
@@ -185,12 +200,13 @@ class Workbench:
         from wgcc.ir.text import program_text
         from wgcc.passes.pipeline import run_passes
 
-        return program_text(run_passes(self._traced, until=name)) if self._traced else ""
+        self._last_build()
+        return program_text(run_passes(self._traced, until=name))
 
     def _write(self, files: Mapping[str, str]) -> None:
         """Only these files are there afterwards: imports find no program of an earlier question."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        for path in self._folder.glob("*.wg"):
+        for path in self._folder.iterdir():
             if path.name not in files:
                 path.unlink()
         for name, text in files.items():
@@ -202,6 +218,11 @@ class Workbench:
         own = Path(self._analysis.source.path)
         paths = (path for path in sorted(self._folder.glob("*.wg")) if path != own)
         return [Source(str(path), path.read_text("utf-8"), str(path)) for path in paths]
+
+    def _last_build(self) -> Compiled:
+        if self._compiled is None:
+            raise WgError("nothing was built yet")
+        return self._compiled
 
     def _last_check(self) -> tuple[Analysis, Units]:
         if self._analysis is None:
@@ -275,6 +296,8 @@ QUESTIONS: dict[str, Callable[..., Answer]] = {
     "bundle": Workbench.bundle,
     "names": Workbench.names,
     "graph": Workbench.graph,
+    "links": Workbench.links,
+    "figures": Workbench.figures,
     "stages": Workbench.stages,
     "stage": Workbench.stage,
 }
