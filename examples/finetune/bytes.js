@@ -7,7 +7,7 @@ const BLOCK = 4096;
 export const PADDING = 256;
 export const LENGTH = 2 * PIECE;
 /** Files with fewer bytes say too little. */
-const LEAST_BYTES = 8;
+export const LEAST_BYTES = 8;
 
 /** Space, and tab to carriage return: what Python's `bytes.strip` removes. */
 const isBlank = byte => byte === 32 || (byte >= 9 && byte <= 13);

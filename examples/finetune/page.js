@@ -6,7 +6,7 @@ import { $, download, guarded, say } from '../../runtime_js/page/elements.js';
 import { surviveWith } from '../../runtime_js/page/lost_device.js';
 import { lossText, plot } from '../../runtime_js/page/plot.js';
 import { askBeforeLeaving, loadingWords, reasonOf } from '../../runtime_js/page/problems.js';
-import { featuresOf, isEnough, joined, LENGTH, textOf } from './bytes.js';
+import { featuresOf, isEnough, joined, LEAST_BYTES, LENGTH, textOf } from './bytes.js';
 import { make, percent, showFiles } from './table.js';
 
 const facts = JSON.parse(new TextDecoder().decode(files['kinds.json']));

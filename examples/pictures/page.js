@@ -212,7 +212,9 @@ $('reset').onclick = async () => {
   plot($('plot'), [history]);
   $('guess').replaceChildren();
   showReady();
-  await forgetVisit().catch(error => showProblem(problemWords(error)));
+  await forgetVisit().catch(error => {
+    $('status').textContent = problemWords(error);
+  });
 };
 
 // ---- guessing
