@@ -1,8 +1,9 @@
 // What `load` of a bundle returns: every entry is a method, and so is all of `Loaded` in
 // index.d.ts. Methods need no `this`, so that they can be passed as functions.
 
+import { fail } from './errors.js';
 import { startable } from './fit.js';
-import { loadAdapters, loadCalls, loadData, loadFiles, loadFit, loadInspect } from './parts.js';
+import { loadCalls, loadData, loadFiles, loadFit, loadInspect } from './parts.js';
 
 /** @import { Bundle } from './loader.js' */
 /** @import { Session } from './session.js' */
@@ -84,12 +85,18 @@ export function languageMethods(bundle, model) {
   const methodOf =
     (/** @type {string} */ name) =>
     async (/** @type {any[]} */ ...given) =>
-      /** @type {any} */ (await loadAdapters())[name](model, ...given);
+      /** @type {any} */ (await adaptersOf(bundle))[name](model, ...given);
   return {
     chat: async (/** @type {any} */ options) =>
       (await loadCalls()).openChat(bundle, model, options),
     ...Object.fromEntries(ADAPTER_METHODS.map(name => [name, methodOf(name)])),
   };
+}
+
+/** They are beside the tokens: bundles of other models have none. @param {Bundle} bundle */
+async function adaptersOf({ plan, tokens }) {
+  const text = tokens?.() ?? fail('text', 'adapter', `is for language models: ${plan.model.name}`);
+  return (await text).loadAdapters();
 }
 
 /** @param {Session} session @param {any[]} given prompt and options */

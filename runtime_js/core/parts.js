@@ -18,8 +18,6 @@ export const loadCalls = () => part(import('../calls/calls.js'));
 export const loadData = () => part(import('../data/data.js'));
 /** What a training started from, and digests of its weights. */
 export const loadReceipts = () => part(import('../receipts/receipts.js'));
-/** Adapters of language models; only bundles with tokens have it. */
-export const loadAdapters = () => part(import('../adapters/adapters.js'));
 /** The model in a worker. */
 export const loadWorker = () => part(import('../worker/worker.js'));
 /** The WebAssembly twin. */

@@ -2,7 +2,7 @@
 // models have this file, and it is loaded when text is first read or written.
 
 import { fail, WgccError } from '../core/errors.js';
-import { loadFiles } from '../core/parts.js';
+import { loadFiles, part } from '../core/parts.js';
 import { sha256Hex } from '../core/seal.js';
 import { FILE } from './patterns.js';
 import { Tokenizer } from './tokenizer.js';
@@ -11,6 +11,9 @@ export { openChat } from './chat.js';
 export { chatForm } from './chat_form.js';
 
 /** @import { TokenVocab } from '../core/plan.js' */
+
+/** Adapters of language models: only bundles that have this file have theirs. */
+export const loadAdapters = () => part(import('../adapters/adapters.js'));
 
 const MOST_BYTES = 2 ** 27;
 /** Of the part of the file that is wgcc's own. */
