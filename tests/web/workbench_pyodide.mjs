@@ -1,6 +1,7 @@
-// Builds every example with the compiler of a site, in Pyodide: node workbench_pyodide.mjs SITE MODULES.
+// Builds every example with the compiler of a site, in Pyodide: node workbench_pyodide.mjs SITE MODULES < examples
 // Prints the SHA-256 of each file that a runtime needs, by example.
 import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { answer } from './browser.mjs';
@@ -16,7 +17,7 @@ python.runPython("import sys\nsys.dont_write_bytecode = True\nsys.path.insert(0,
 const bench = python.pyimport('wgcc.workbench.wire').Workbench('/models');
 
 const digests = {};
-for (const { name, files, main } of JSON.parse(await readFile(join(site, 'examples.json')))) {
+for (const { name, files, main } of JSON.parse(readFileSync(0))) {
   const built = bench
     .ask('build', python.toPy({ files, main }))
     .toJs({ dict_converter: Object.fromEntries });

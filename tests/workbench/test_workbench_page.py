@@ -182,8 +182,8 @@ def test_bytes_to_the_first_compile(site: Path) -> None:
 
 def test_pyodide_builds_every_example_to_the_same_bytes(site: Path, tmp_path: Path) -> None:
     """Here with numpy, there without: all that a runtime needs is equal."""
-    made = run_node("workbench_pyodide.mjs", str(site), str(npm_folder()))
     bench, examples = Workbench(str(tmp_path)), example_programs()
+    made = run_node("workbench_pyodide.mjs", str(site), str(npm_folder()), data=examples)
     assert len(made) == len(examples) > 15
     for example in examples:
         program = {"files": example["files"], "main": example["main"]}

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
+from typing import Any
 
 from wgcc import __version__
 from wgcc.bundle.javascript import fill, script_template
@@ -32,7 +33,7 @@ def site_files() -> dict[str, bytes]:
         "compiler.zip": compiler_archive(),
         "compiler_data.zip": data_archive(),
         "pages.zip": page_archive(),
-        "examples.json": json.dumps(example_programs(), ensure_ascii=False).encode(),
+        "examples.json": json.dumps(drawer(), ensure_ascii=False).encode(),
         **{f"pyodide/{name}": (pyodide / name).read_bytes() for name in PYODIDE},
         f"pyodide/{LIBRARY}": trim_library((pyodide / LIBRARY).read_bytes()),
         **{name: text.encode() for name, text in framed_files().items()},
@@ -45,10 +46,19 @@ def site_files() -> dict[str, bytes]:
     return {**files, "offline.js": _offline(files)}
 
 
-def example_programs() -> list[dict[str, object]]:
+def drawer() -> list[dict[str, Any]]:
+    """The programs that people can choose: others are of use with weights alone."""
+    return [program for program in example_programs() if "minimize " in _main_text(program)]
+
+
+def _main_text(program: dict[str, Any]) -> str:
+    return str(program["files"][program["main"]])
+
+
+def example_programs() -> list[dict[str, Any]]:
     """Every program of the examples, with the programs beside it that it may import."""
     root = data_dir("examples")
-    examples: list[dict[str, object]] = [
+    examples: list[dict[str, Any]] = [
         {
             "name": path.relative_to(root).with_suffix("").as_posix().removesuffix("/model"),
             "main": path.name,
@@ -59,7 +69,7 @@ def example_programs() -> list[dict[str, object]]:
     return [*examples, *_lessons((root / "README.md").read_text("utf-8"))]
 
 
-def _lessons(text: str) -> Iterator[dict[str, object]]:
+def _lessons(text: str) -> Iterator[dict[str, Any]]:
     """The programs of the lessons, in the order of the page."""
     for match in _LESSON.finditer(text):
         name = PurePosixPath(match[1])
