@@ -12,7 +12,7 @@ import pytest
 from adapters import ROOT
 from web_stacks import NODE, build_web, tool
 from wgcc.bundle.javascript import JavaScriptError, strip_css, strip_javascript, tokenize
-from wgcc.bundle.page import TOKENS, readable_files, shipped_files
+from wgcc.bundle.page import ADAPTERS, TOKENS, readable_files, shipped_files
 
 CASES = {
     "comments": ("// a\nlet a = 1; /* b */ let b = 2; // c\n", "let a=1;let b=2;\n"),
@@ -118,7 +118,7 @@ def test_another_parser_finds_the_same_code(tmp_path: Path) -> None:
 def test_what_a_bundle_holds(tmp_path: Path) -> None:
     bundle = build_web(ROOT / "tests" / "golden" / "regression.wg", tmp_path / "bundle")
     runtime = shipped_files(())
-    assert readable_files().keys() - runtime.keys() == {TOKENS}
+    assert readable_files().keys() - runtime.keys() == {TOKENS, ADAPTERS}
     for name in ("index.js", "kernels.js", *runtime):
         first, _, code = (bundle / name).read_text(encoding="utf-8").partition("\n")
         assert first.startswith("// The "), name
