@@ -55,8 +55,12 @@ async function askForCheck() {
     if (given === identity()) show(answer, ms, heap);
   } catch (error) {
     const { message } = /** @type {Error} */ (error);
-    if (message !== CANCELLED) refused = given;
     say(message);
+    if (message !== CANCELLED) {
+      refused = given;
+      // It stays there when the next compiler says that it starts.
+      put('problems', h('div', message, { className: 'problem' }));
+    }
   } finally {
     if (given !== identity()) changed();
   }

@@ -287,7 +287,7 @@ async function tooDeep(page) {
     page.setInputFiles('#open', { name: main, mimeType: 'text/plain', buffer: Buffer.from(text) });
   await open(deep);
   await page.waitForFunction(
-    () => document.getElementById('status').textContent.includes('nests deeper'),
+    () => document.getElementById('problems').textContent.includes('nests deeper'),
     null,
     LONG,
   );
