@@ -32,13 +32,16 @@ export async function dataDigests(plan, entryName, arrays) {
   /** @type {Record<string, string>} */
   const digests = {};
   for (const [name, { list, tensor }] of Object.entries(columns)) {
-    const numbers = CALLER_TYPES[tensor.dtype].from(list);
-    digests[name] = `${tensor.dtype} ${numbers.length} ${await sha256Hex(numbers)}`;
+    const kind = CALLER_TYPES[tensor.dtype];
+    // Data may be large: it is copied only where it has another type.
+    const numbers = list instanceof kind ? list : kind.from(list);
+    const digest = await sha256Hex(/** @type {BufferSource} */ (numbers));
+    digests[name] = `${tensor.dtype} ${numbers.length} ${digest}`;
   }
   return digests;
 }
 
-/** Of all that lasts: parameters, state, and what the optimizer keeps. @param {Session} session */
+/** The digest of all that lasts: parameters, state, and what the optimizer keeps. @param {Session} session */
 export async function weightsDigest(session) {
   const { tensors } = session.values;
   const words = await session.locked(() => session.readAll());

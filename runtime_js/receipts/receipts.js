@@ -25,7 +25,7 @@ import { bundleDigest, dataDigests, weightsDigest } from './digests.js';
 
 const FORMAT = 'wgcc receipt';
 const VERSION = 1;
-/** So many times in a training the weights are hashed, unless a period was given. */
+/** How many times in a training the weights are hashed, unless a period was given. */
 const POINTS = 20;
 /** How far losses of a GPU may be from those of another device. */
 const LOSS_TOLERANCE = 0.01;
@@ -35,6 +35,7 @@ const LOSS_TOLERANCE = 0.01;
  * @returns {Promise<Witness>}
  */
 export async function openWitness(session, entryName, data, options) {
+  refuseUnclear(options);
   const run = await runOf(session, entryName, data, options);
   const witness =
     options.replay === undefined
@@ -47,6 +48,14 @@ export async function openWitness(session, entryName, data, options) {
     fail('receipt', 'replay', `cannot begin: ${other}: give its seed to load, or restore them`);
   }
   return witness;
+}
+
+/** @param {Settings} options */
+function refuseUnclear({ receipt, replay }) {
+  if (receipt && replay !== undefined)
+    fail('receipt', 'receipt', 'and `replay` exclude each other');
+  if (receipt && receipt !== true && !(Number.isInteger(receipt) && receipt > 0))
+    fail('range', 'receipt', `is true or a whole number above 0, not ${receipt}`);
 }
 
 /**

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "wgcc receipt", 1
 MAX_BYTES = 16 << 20
-# So many times in a training the weights are hashed, unless a period was given.
+# How many times in a training the weights are hashed, unless a period was given.
 POINTS = 20
 # How far losses of a GPU may be from those of another device: adapters round differently, and a
 # training makes small differences larger.

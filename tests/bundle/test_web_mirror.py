@@ -195,7 +195,7 @@ LARGEST = {
     "wgcc/inspect.js": 4500,
     "wgcc/calls.js": 8400,
     "wgcc/data.js": 20500,
-    "wgcc/receipts.js": 2200,
+    "wgcc/receipts.js": 2300,
     "wgcc/worker.js": 3100,
     "wgcc/serve.js": 1300,
     "wgcc/wasm.js": 4850,

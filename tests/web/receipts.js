@@ -14,10 +14,13 @@ export default async function receipts({ load }, { data, keep, replays, refused,
   const messages = {};
   for (const [name, options] of Object.entries(refused)) {
     await model.reset(options.seed ?? keep.seed);
-    messages[name] = await model.fit({ ...data, ...options.data }, { replay: options.text }).then(
-      () => 'trained',
-      error => error.message,
-    );
+    const { text: replay, receipt } = options;
+    messages[name] = await model
+      .fit({ ...data, ...options.data }, { replay, receipt, steps: 1 })
+      .then(
+        () => 'trained',
+        error => error.message,
+      );
   }
   model.dispose();
   return { receipt, replayed, messages };

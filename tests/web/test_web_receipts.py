@@ -99,6 +99,8 @@ def test_engines_replay_each_others_trainings(
             "bundle": {"text": edited(whole, lambda c: c["run"].update(bundle="0"))},
             "data": {"text": whole, "data": {"y": [0.0] * 40}},
             "seed": {"text": whole, "seed": 8},
+            "both": {"text": whole, "receipt": True},
+            "period": {"receipt": -5},
         },
     })  # fmt: skip
     same = {"exact": True, "parted": None, "stopped": "steps", "last": STEPS}
@@ -124,3 +126,5 @@ def check_messages(messages: dict[str, str]) -> None:
     assert "bundle" in messages["bundle"] and "another one" in messages["bundle"]
     assert "`y` is other data" in messages["data"]
     assert "weights differ from those of the receipt at step 0" in messages["seed"]
+    assert "exclude each other" in messages["both"]
+    assert "`receipt` is true or a whole number above 0, not -5" in messages["period"]
