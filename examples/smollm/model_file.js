@@ -162,7 +162,7 @@ const placeOfRow = (row, size) => (size ? row - (row % size) + asHalves(row % si
 const bytesOf = ({ buffer, byteOffset, byteLength }) =>
   new Uint8Array(buffer, byteOffset, byteLength);
 
-/** Of the last matrix that was converted, since its parts are asked for one after the other. */
+/** The last matrix that was converted, since its parts are asked for one after the other. */
 let converted = { key: '', parts: {} };
 
 function matrixSource(gguf, name, layer, part, turns = 0) {

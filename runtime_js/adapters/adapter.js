@@ -152,7 +152,7 @@ async function fitted(model, adapter, places) {
 }
 
 /**
- * With what a checkpoint must hold beside: weights that the bundle has are left out.
+ * Adds what a checkpoint must hold beside: weights that the bundle has are left out.
  * @param {any} model @param {Record<string, Plain>} tensors
  */
 async function withOthers(model, tensors) {

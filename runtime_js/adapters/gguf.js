@@ -215,7 +215,7 @@ class Header {
     return width === 4 ? this.view.getUint32(at, true) : Number(this.view.getBigUint64(at, true));
   }
 
-  /** Where so many bytes are. @param {number} length */
+  /** The place of the next `length` bytes. @param {number} length */
   #take(length) {
     const at = this.#at;
     if (at + length > this.view.byteLength) throw new TooShort('is cut off, in its header');

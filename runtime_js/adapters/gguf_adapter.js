@@ -114,7 +114,7 @@ function ggufFactors(file, key, { a, b }, alpha, head) {
   };
 }
 
-/** Where row `i` of a head of `size` rows is in the other order. @param {number} i @param {number} size */
+/** The place of row `i` of a head of `size` rows in the other order. @param {number} i @param {number} size */
 export const asHalves = (i, size) => (i % 2) * (size / 2) + Math.floor(i / 2);
 /** @param {number} i @param {number} size */
 const asNeighbours = (i, size) => (i % (size / 2)) * 2 + Math.floor(i / (size / 2));

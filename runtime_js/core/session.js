@@ -30,7 +30,7 @@ import { leaveWords } from './spare_words.js';
 /** Values are copied from and to the device in pieces of at most this size. */
 const PIECE_BYTES = 2 ** 24;
 
-/** Where the next tensor may begin. @param {Tensor} tensor */
+/** The first place where the next tensor may begin. @param {Tensor} tensor */
 const endOf = tensor => tensor.offset + wordCount(tensor) * WORD_BYTES;
 
 /** @returns {Progress} */

@@ -99,7 +99,7 @@ async function takeAway() {
   const files = await askOfBundle('bundle');
   const name = bench.built.plan.model.name;
   if (kind === 'page') download(files['index.html'], `${name}.html`);
-  // With all that the program reads, so that it can be opened again.
+  // The zip has all that the program reads, so that it can be opened again.
   else download(await zip({ ...sourcesOf(bench.built), ...files }).arrayBuffer(), `${name}.zip`);
   say(`${name} was written: ${Object.keys(files).length} files.`);
 }

@@ -11,7 +11,7 @@ import { LANGUAGES, translated } from './translating.js';
 const text = new TextDecoder();
 /** The language in which kernels are shown. */
 let language = '';
-/** Of the last build that was asked about, by kernel. @type {{built: any, links: Record<string, Links>}} */
+/** The links of the last build that was asked about, by kernel. @type {{built: any, links: Record<string, Links>}} */
 let known = { built: null, links: {} };
 
 /** @param {(line: number) => void} point @param {() => void} redraw */

@@ -144,7 +144,7 @@ def _factors(
     return Factors(np.asarray(a, np.float32), np.asarray(b, np.float32), scale)
 
 
-# Of a setting for all layers, and of those for some by their names.
+# The keys of a setting for all layers, and of those for some by their names.
 _KEYS = (("r", "rank_pattern"), ("lora_alpha", "alpha_pattern"))
 
 
