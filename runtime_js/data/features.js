@@ -153,7 +153,7 @@ async function dateFeatures(column, { date, parts = [] }, { source, lines }) {
 /** @param {Column} column @param {string} name @param {Float64Array} values @returns {Column} */
 const feature = (column, name, values) => ({ ...column, name, kind: 'numbers', values });
 
-/** @param {Column} column @param {FeatureSource} source @param {Table} table */
+/** @param {Column} column @param {FeatureSource} known @param {Table} table */
 function checkUnit({ name, number, cells, unit }, known, { source, lines }) {
   if (!unit || unit === known.unit) return;
   const row = cells.findIndex(cell => cell.includes(unit));

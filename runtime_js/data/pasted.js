@@ -16,7 +16,8 @@ import { Source, shown } from './source.js';
  * Rows for columns of these names: found by a header that has all of them, else by their order.
  * @param {string} text @param {FeatureSource[]} sources @param {string} [decimal] how numbers are
  *   written
- * @returns {Promise<{cells: string[], numbers: number[]}[]>}
+ * @returns {Promise<{cells: (string | number)[], numbers: number[]}[]>} as the text has them, and as
+ *   the model takes them
  */
 export async function readPasted(text, sources, decimal) {
   const names = sources.map(({ column }) => column);
@@ -29,7 +30,9 @@ export async function readPasted(text, sources, decimal) {
   const columns = columnsFor(table, names);
   const features = await makeFeatures(table, columns, sources);
   return table.lines.map((line, row) => ({
-    cells: columns.map(({ cells }) => cells[row]),
+    cells: columns.map(({ kind, cells, values }) =>
+      kind === 'numbers' ? values[row] : cells[row],
+    ),
     numbers: features.map(feature => numberAt(feature, table, row, line)),
   }));
 }

@@ -27,7 +27,7 @@ import { page } from './state.js';
 /** @import { Input, Port } from './ports.js' */
 /** @import { Arrays } from './state.js' */
 /** @import { FeatureSource } from '../data/features.js' */
-/** @typedef {{cells: string[], numbers: number[]}} Line a row as it was pasted, and for the model */
+/** @typedef {{cells: (string | number)[], numbers: number[]}} Line a row as it was pasted, and for the model */
 
 /** Rows of the table; more are counted. */
 const MOST_LINES = 200;
@@ -99,7 +99,7 @@ function drawTable(entry, lines, arrays) {
     .slice(0, MOST_LINES)
     .map(({ cells }, i) =>
       h('tr', [
-        ...cells.map(cell => h('td', cell)),
+        ...cells.map(cell => h('td', typeof cell === 'number' ? shownNumber(cell) : cell)),
         ...outputs.map(output => resultCell(output, arrays[output.key], i)),
       ]),
     );
