@@ -32,7 +32,9 @@ export class Runner {
     const { inputs, outputs, range_guard: rangeGuard } = entries[entryName];
     this.machine = machine;
     this.guard = guard;
-    this.commands = guard?.isChecked ? [`${entryName}/checked`] : machine.commands[entryName];
+    // Commands of a twin are names of exports.
+    const checked = /** @type {any[]} */ ([`${entryName}/checked`]);
+    this.commands = guard?.isChecked ? checked : machine.commands[entryName];
     this.inputBytes = totalBytes(inputTensors(machine.plan, entryName));
     /** @type {Tensors} */
     this.inputs = mapRecord(inputs, id => tensors[id]);

@@ -64,6 +64,7 @@ function writeInputs(machine, entryName, batch) {
 /**
  * What `blame` says; for steps that check themselves, with copies that are made only for this.
  * @param {Machine} machine @param {string} entryName @param {Guard} guard
+ * @returns {Promise<string>}
  */
 async function blameAndUndo(machine, entryName, guard) {
   if (!guard.isChecked) {
