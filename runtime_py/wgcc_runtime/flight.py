@@ -16,11 +16,12 @@ import numpy as np
 from wgcc_runtime.arrays import Array, as_array, check_batch
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.gradients import Gradients, with_names
+from wgcc_runtime.guard import Guard
 from wgcc_runtime.interrupts import Exclusive
 from wgcc_runtime.machine import GRADIENTS, UPDATE, Machine
 from wgcc_runtime.plan import WORD, Entry, Plan, Tensor
 from wgcc_runtime.plan_parts import Exchange
-from wgcc_runtime.runner import Batch, CallError, Guard, Runner
+from wgcc_runtime.runner import Batch, CallError, Runner
 
 Outputs = list[dict[str, Array]]
 
@@ -202,7 +203,8 @@ class HalfSteps:
         """Without `guard`, values that are not finite are no error."""
         key = entry.name, guard is not None and guard.finite
         if key not in self._runners:
-            copies = guard or Guard(machine, entry.name, finite=False)
+            copies = guard if guard and not guard.is_checked else None
+            copies = copies or Guard(machine, entry.name, guard is not None, in_halves=True)
             self._runners[key] = HalvesRunner(machine, entry, copies)
         self._half, self._last = self._runners[key], None
         return self._half.gradients(batch)
