@@ -39,6 +39,7 @@ PAGES = {
     "chargpt": Page("chargpt", data=("train.safetensors", "test.safetensors")),
     "snake": Page("snake"),
     "cartpole": Page("cartpole", model="../snake/cartpole.wg"),
+    "siren": Page("siren"),
     "inside": Page("inside", model="../chargpt/inside.wg", weights="lora/base.safetensors"),
 }
 
