@@ -6,6 +6,7 @@ import { filterRecord, mapRecord, ownOf } from './records.js';
 import { decodeBase64, isSealed, sealedTensors } from './seal.js';
 
 /** @import { NamedWords } from './arrays.js' */
+/** @import { ReadAgain } from '../files/read_again.js' */
 /** @import { Bundle, LoadOptions, OnBytes } from './loader.js' */
 /**
  * @typedef {object} StoredValues
@@ -14,6 +15,7 @@ import { decodeBase64, isSealed, sealedTensors } from './seal.js';
  * @property {NamedWords} given by the caller
  * @property {any} [preparation] stored with given weights
  * @property {boolean} isComplete whether `own` holds every parameter and state
+ * @property {ReadAgain} [again] of large weights that are not kept
  */
 
 /** The words of every parameter, state and constant at the start, for any seed. */
@@ -43,7 +45,7 @@ export class StartValues {
    * @param {number | null} [seed] null: none
    */
   words(seed = this.seed) {
-    return this.#words(seed, this.stored.given);
+    return this.#words(seed, true);
   }
 
   /**
@@ -52,19 +54,23 @@ export class StartValues {
    */
   async ownWords() {
     const { builtSeed } = await loadFiles();
-    return this.#words(await builtSeed(this.bundle), {});
+    return this.#words(await builtSeed(this.bundle), false);
   }
 
   /**
-   * @param {number | null | undefined} seed @param {NamedWords} given
+   * @param {number | null | undefined} seed @param {boolean} isGiven whether given weights count
    * @returns {Promise<NamedWords>}
    */
-  async #words(seed, given) {
-    const { own, isComplete } = this.stored;
+  async #words(seed, isGiven) {
+    const { again } = this.stored;
+    const stored = (await again?.complete(this, isGiven)) ?? this.stored;
+    const { own, isComplete } = stored;
     if (seed == null && isComplete) return { ...this.constants, ...own };
     const { startWords } = await loadDraw();
+    const tensors = filterRecord(this.tensors, (_, name) => !again?.isOnDevice(name));
+    const given = isGiven ? stored.given : {};
     const record = this.bundle.plan.weights;
-    const drawn = await startWords(this.tensors, own, given, seed, record, this.onBytes);
+    const drawn = await startWords(tensors, own, given, seed, record, this.onBytes);
     return { ...this.constants, ...drawn };
   }
 }
