@@ -5,17 +5,25 @@ import { isPersistent, wordCount } from './plan.js';
 import { filterRecord, mapRecord, ownOf } from './records.js';
 import { decodeBase64, isSealed, sealedTensors } from './seal.js';
 
-/** @import { NamedWords } from './arrays.js' */
-/** @import { ReadAgain } from '../files/read_again.js' */
+/** @import { NamedWords, Words } from './arrays.js' */
 /** @import { Bundle, LoadOptions, OnBytes } from './loader.js' */
 /**
+ * @typedef {object} ReadAgain
+ * @property {(name: string) => boolean} isOnDevice
+ * @property {(name: string) => boolean} isLeftOut
+ * @property {() => void} forget
+ * @property {(values: StartValues, isGiven: boolean) => Promise<StoredValues>} complete
+ * @property {(others: NamedWords) => void} settle
+ * @property {(name: string, words: Words) => void} drop
+ * @property {(others: NamedWords) => void} note
+ *
  * @typedef {object} StoredValues
  * @property {NamedWords} constants
  * @property {NamedWords} own from the bundle's weights
  * @property {NamedWords} given by the caller
  * @property {any} [preparation] stored with given weights
  * @property {boolean} isComplete whether `own` holds every parameter and state
- * @property {ReadAgain} [again] of large weights that are not kept
+ * @property {ReadAgain} [again] of large weights that are not kept: see files/read_again.js
  */
 
 /** The words of every parameter, state and constant at the start, for any seed. */

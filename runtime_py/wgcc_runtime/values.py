@@ -102,8 +102,8 @@ class StartValues:
     @property
     def unkept(self) -> frozenset[str]:
         """The tensors whose words are read from a large file each time."""
-        found = (words.names for words in (self._own, self.given) if isinstance(words, Unkept))
-        return frozenset[str]().union(*found)
+        sets = (words.names for words in (self._own, self.given) if isinstance(words, Unkept))
+        return frozenset[str]().union(*sets)
 
     @property
     def names(self) -> Preparation | None:
