@@ -37,6 +37,9 @@ PAGES = {
     "playground": Page("playground"),
     "pictures": Page("pictures"),
     "chargpt": Page("chargpt", data=("train.safetensors", "test.safetensors")),
+    "snake": Page("snake"),
+    "cartpole": Page("cartpole", model="../snake/cartpole.wg"),
+    "siren": Page("siren"),
     "inside": Page("inside", model="../chargpt/inside.wg", weights="lora/base.safetensors"),
 }
 
@@ -63,8 +66,10 @@ def page_text(page: Page) -> str:
     folder = HERE / page.folder
     compiled = compile_file(folder / page.model)
     weights = read_weights(HERE / page.weights, compiled.program) if page.weights else None
+    # Without trained weights, the page draws its first values, which would only take bytes in it.
+    files = compiled.files(weights, drawn=not weights)
     data = {file: (folder / file).read_bytes() for file in page.data}
-    return build_page(folder / "page.html", compiled.planned.plan, compiled.files(weights), data)
+    return build_page(folder / "page.html", compiled.planned.plan, files, data)
 
 
 if __name__ == "__main__":

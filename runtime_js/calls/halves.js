@@ -32,8 +32,9 @@ export async function gradients(session, inputs, entryName = 'train') {
   return session.locked(async () => {
     const { machine } = session;
     await machine.compile([entryName]);
+    const usual = await session.guardOf(entryName);
     const guard =
-      (await session.guardOf(entryName)) ?? (await Guard.make(machine, entryName, false));
+      usual && !usual.isChecked ? usual : await Guard.make(machine, entryName, !!usual, true);
     for (const [port, id] of Object.entries(plan.entries[entryName].inputs))
       machine.write(plan.tensors[id], batch[port]);
     halves.set(session, { entryName, guard, isApplied: false });

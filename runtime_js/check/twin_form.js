@@ -164,8 +164,8 @@ function checkExports(section, plan, functions) {
 }
 
 /** The exports that a twin of this plan must have, and those that it may have. @param {Plan} plan */
-function exportNames({ entries }) {
-  const needed = [];
+function exportNames({ entries, twin: { checked = [] } = /** @type {Twin} */ ({}) }) {
+  const needed = checked.map(name => `${name}/checked`);
   const allowed = new Set();
   for (const [name, { dispatches, guard, exchange }] of Object.entries(entries)) {
     needed.push(name);

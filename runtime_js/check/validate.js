@@ -355,7 +355,8 @@ function checkMemory({ memory, buffers, tensors, entries }) {
  * Each buffer once, one after the other, before the scratch areas.
  * @param {Plan} plan @param {Twin} twin
  */
-function checkTwin(plan, { buffers, bytes }) {
+function checkTwin(plan, { buffers, bytes, checked = [] }) {
+  for (const name of checked) if (!ownOf(plan.entries, name)?.guard) refuse('twin.checked', name);
   const sizes = new Map(plan.buffers.map(buffer => [buffer.name, buffer.bytes]));
   for (const name of sizes.keys())
     if (!Object.hasOwn(buffers, name)) refuse('twin.buffers', `no ${name}`);

@@ -1,7 +1,8 @@
 // Undoes failed calls: a copy before each submit, and the plan's test for NaN after it. The test
 // checks everything a training entry writes, because kernels with `max` or `min` can hide a NaN
 // from the loss while the parameters are already NaN. For other entries a copy is made only if they
-// may find an index out of range, and only of the tensors that such a call can change.
+// may find an index out of range, and only of the tensors that such a call can change. Steps of
+// large models on the twin check what they will write before they write it, and need no copy.
 
 import { bytesOf, WORD_BYTES } from './plan.js';
 
@@ -12,24 +13,31 @@ import { bytesOf, WORD_BYTES } from './plan.js';
 
 /** Checks what one entry writes. */
 export class Guard {
-  /** @param {Machine} machine @param {string} entryName @param {boolean} checksFinite */
-  static async make(machine, entryName, checksFinite) {
-    const copies = await makeCopies(machine, watchedRegions(machine, entryName));
-    return new Guard(machine, entryName, checksFinite, copies);
+  /**
+   * @param {Machine} machine @param {string} entryName @param {boolean} checksFinite
+   * @param {boolean} [copies] also what steps check themselves
+   */
+  static async make(machine, entryName, checksFinite, copies) {
+    const isChecked = checksFinite && !copies && machine.checked.includes(entryName);
+    const regions = isChecked ? [] : watchedRegions(machine, entryName);
+    const made = await makeCopies(machine, regions);
+    return new Guard(machine, entryName, checksFinite, made, isChecked);
   }
 
   /**
    * @param {Machine} machine @param {string} entryName
    * @param {boolean} checksFinite whether values that are not finite count as errors
    * @param {Copy[]} [copies] undefined if there is no memory for them
+   * @param {boolean} [isChecked] whether steps change nothing if they would have to be undone
    */
-  constructor(machine, entryName, checksFinite, copies) {
+  constructor(machine, entryName, checksFinite, copies, isChecked = false) {
     const { entries, tensors } = machine.plan;
     const { guard } = entries[entryName];
     this.machine = machine;
     this.checksFinite = checksFinite;
     this.commands = machine.guardCommands[entryName];
     this.copies = copies;
+    this.isChecked = isChecked;
     /** A word that is set if a value is not finite. @type {Tensor | undefined} */
     this.flag = checksFinite && guard ? tensors[guard.flag] : undefined;
   }
@@ -40,15 +48,22 @@ export class Guard {
 
   /** Records the copy of all that the entry may change. @param {GPUCommandEncoder} encoder */
   before(encoder) {
+    if (this.isChecked) this.clearFlag(encoder);
     for (const { region, copy } of this.copies ?? [])
       encoder.copyBufferToBuffer(region.buffer, region.offset, copy, 0, region.size);
   }
 
   /** Records the test. @param {GPUCommandEncoder} encoder */
   after(encoder) {
-    if (!this.flag) return;
-    encoder.clearBuffer(this.machine.buffers[this.flag.buffer], this.flag.offset, WORD_BYTES);
+    if (!this.flag || this.isChecked) return;
+    this.clearFlag(encoder);
     this.machine.record(encoder, this.commands);
+  }
+
+  /** @param {GPUCommandEncoder} encoder */
+  clearFlag(encoder) {
+    const { buffer, offset } = /** @type {Tensor} */ (this.flag);
+    encoder.clearBuffer(this.machine.buffers[buffer], offset, WORD_BYTES);
   }
 
   /** Restores the last copy. */

@@ -39,6 +39,8 @@ export class Machine {
   commands = {};
   /** @type {Record<string, Command[]>} */
   guardCommands = {};
+  /** Entries that need no copies; only twins have such. @type {string[]} */
+  checked = [];
   /** Of the job that runs; only a twin can end its calls. @type {AbortSignal | undefined} */
   signal;
   /** Whether weights were written, so that their f16 copies are to be made before other work. */

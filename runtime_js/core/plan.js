@@ -39,8 +39,9 @@ import { ownOf } from './records.js';
  * @typedef {Record<string, Replacement[]>} Profile by entry
  * @typedef {Record<string, Profile>} Profiles
  * @typedef {{file: string, sha256: string, memory_flag: number, buffers: Record<string, number>,
- *   bytes: number, scratch: number, products?: Record<string, object[]>}} Twin the WebAssembly
- *   module, and where in its memory each buffer is; `products` are for hosts with a BLAS library
+ *   bytes: number, scratch: number, products?: Record<string, object[]>, checked?: string[]}} Twin
+ *   the WebAssembly module, and where in its memory each buffer is; `products` are for hosts with a
+ *   BLAS library, the export ENTRY/checked of the entries `checked` makes steps that need no undoing
  * @typedef {{tokens: string, size: number, sha256: string}} TokenVocab the file, one more than its
  *   largest id, and its digest
  * @typedef {object} Plan

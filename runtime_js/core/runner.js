@@ -13,12 +13,14 @@ import { mapRecord } from './records.js';
  * @property {Record<string, Values>[]} results of each call
  * @property {string} [badOutput] a watched output that is not finite
  * @property {RangeCheck} [failedCheck] of an index that is out of range
+ * @property {number} kept how many calls have been made that need not be repeated
  * @property {boolean} isBad whether an index is out of range, or something is not finite: an output,
  *   or what the entry wrote
  */
 
 /** Read with the outputs; no output has a dot in its name. */
 const RANGE_FLAG = 'guard.range';
+const FINITE_FLAG = 'guard.finite';
 
 export class Runner {
   /**
@@ -30,7 +32,9 @@ export class Runner {
     const { inputs, outputs, range_guard: rangeGuard } = entries[entryName];
     this.machine = machine;
     this.guard = guard;
-    this.commands = machine.commands[entryName];
+    // Commands of a twin are names of exports.
+    const checked = /** @type {any[]} */ ([`${entryName}/checked`]);
+    this.commands = guard?.isChecked ? checked : machine.commands[entryName];
     this.inputBytes = totalBytes(inputTensors(machine.plan, entryName));
     /** @type {Tensors} */
     this.inputs = mapRecord(inputs, id => tensors[id]);
@@ -38,6 +42,7 @@ export class Runner {
     this.outputs = Object.fromEntries(ports.map(port => [port, tensors[outputs[port]]]));
     this.rangeChecks = rangeGuard?.checks ?? [];
     if (rangeGuard) this.outputs[RANGE_FLAG] = tensors[rangeGuard.flag];
+    if (guard?.isChecked && guard.flag) this.outputs[FINITE_FLAG] = guard.flag;
     this.outputBytes = totalBytes(Object.values(this.outputs));
   }
 
@@ -53,10 +58,20 @@ export class Runner {
     );
     const results = this.#decode(words, batches.length);
     const failedCheck = this.#failedCheck(results);
+    const kept = this.#keptCalls(results);
     const badOutput = Object.keys(this.outputs).find(port => this.#isBad(port, results));
     const isFlagged = this.guard?.flag !== undefined && words[words.length - 1] !== 0;
-    const isBad = isFlagged || badOutput !== undefined || failedCheck !== undefined;
-    return { results, badOutput, failedCheck, isBad };
+    const seems = badOutput !== undefined || failedCheck !== undefined;
+    const isBad = isFlagged || (seems && !this.guard?.isChecked);
+    return { results, badOutput, failedCheck, kept, isBad };
+  }
+
+  /** How many calls of a submit that failed made their step. @param {Record<string, Values>[]} results */
+  #keptCalls(results) {
+    if (!this.outputs[FINITE_FLAG]) return 0;
+    const flags = results.map(result => result[FINITE_FLAG][0]);
+    for (const result of results) delete result[FINITE_FLAG];
+    return Math.max(0, flags.indexOf(1));
   }
 
   /** Takes the flags out of the results. @param {Record<string, Values>[]} results */

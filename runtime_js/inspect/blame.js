@@ -2,11 +2,11 @@
 // kernel of that call, that writes a NaN or infinity.
 
 import { fail } from '../core/errors.js';
+import { Guard } from '../core/guard.js';
 import { bytesOf, isFloat, isPersistent, WORD_BYTES } from '../core/plan.js';
 import { runOrder } from '../core/repeats.js';
 
 /** @import { NamedWords } from '../core/arrays.js' */
-/** @import { Guard } from '../core/guard.js' */
 /** @import { Machine } from '../core/machine.js' */
 /** @import { Binding, Dispatch, RangeCheck, Tensor } from '../core/plan.js' */
 /** @import { Rounds } from '../core/repeats.js' */
@@ -26,9 +26,10 @@ const SIGN_AND_QUIET = 0x80400000;
  * @param {Guard} guard @param {Outcome} outcome @param {(calls: number) => void} [onKept]
  */
 export async function blameCalls(session, entryName, batches, guard, outcome, onKept) {
-  const { badOutput, failedCheck } = outcome;
+  const { badOutput, failedCheck, kept } = outcome;
   if (guard.canRestore && batches.length > 1) {
-    for (const batch of batches) {
+    onKept?.(kept);
+    for (const batch of batches.slice(kept)) {
       await session.run(entryName, [batch], badOutput ? [badOutput] : []);
       onKept?.(1);
     }
@@ -44,13 +45,39 @@ export async function blameCalls(session, entryName, batches, guard, outcome, on
     const when = session.plan.entries[entryName].training ? `at step ${step} ` : '';
     fail('range', entryName, `${when}has ${outside(failedCheck)}; ${after}`);
   }
-  let where = '';
-  if (guard.canRestore) {
-    where = await blame(session.machine, entryName);
-    await guard.restore();
-  }
+  writeInputs(session.machine, entryName, batches[0]);
+  const where = guard.canRestore ? await blameAndUndo(session.machine, entryName, guard) : '';
   const what = badOutput ? `\`${badOutput}\`` : 'a parameter or state';
   fail('nan', entryName, `step ${step}: ${what} is not finite${where}; ${after}`);
+}
+
+/**
+ * Once more: inputs that are one number are stored beside state, which was restored.
+ * @param {Machine} machine @param {string} entryName @param {NamedWords} batch
+ */
+function writeInputs(machine, entryName, batch) {
+  const { entries, tensors } = machine.plan;
+  for (const [port, id] of Object.entries(entries[entryName].inputs))
+    if ('byteLength' in batch[port]) machine.write(tensors[id], batch[port]);
+}
+
+/**
+ * What `blame` says; for steps that check themselves, with copies that are made only for this.
+ * @param {Machine} machine @param {string} entryName @param {Guard} guard
+ * @returns {Promise<string>}
+ */
+async function blameAndUndo(machine, entryName, guard) {
+  if (!guard.isChecked) {
+    const where = await blame(machine, entryName);
+    await guard.restore();
+    return where;
+  }
+  const copies = await Guard.make(machine, entryName, true, true);
+  if (!copies.canRestore) return '';
+  await machine.finish(encoder => copies.before(encoder));
+  const where = await blameAndUndo(machine, entryName, copies);
+  for (const { copy } of copies.copies ?? []) machine.free(copy);
+  return where;
 }
 
 /** @param {RangeCheck} check */

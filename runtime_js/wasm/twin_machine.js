@@ -84,6 +84,8 @@ class TwinMachine {
   commands = {};
   /** @type {Record<string, string[]>} */
   guardCommands = {};
+  /** Entries whose steps check what they will write. @type {string[]} */
+  checked = [];
   /** Of the job that runs. @type {AbortSignal | undefined} */
   signal;
   /** Resolves when the threads are gone. @type {Promise<{reason: string, message: string}>} */
@@ -123,6 +125,7 @@ class TwinMachine {
     // If the twin runs in the page's own thread, calls must be short.
     const whole = !this.#threads.isInline;
     if (!whole) this.adapter.threadLimit = 'no-workers';
+    else this.checked = this.plan.twin?.checked ?? [];
     this.commands = mapRecord(entries, (entry, name) =>
       whole ? [name] : Array.from(runOrder(entry), ([number]) => `${name}/${number}`),
     );

@@ -199,6 +199,8 @@ class ArraySource(Source):
         else:
             shape = f"{list(array.shape)}{column_list(self._columns[name])}"
             takes = f"the model takes {list(tensor.shape)}, or the same with more rows"
+            if array.shape[1:-1] == tensor.shape[1:] and name in self.entry.ranges:
+                takes += f"; of one-hot rows, `{name}.argmax(-1)` are the classes"
             raise WgccError("shape", f"{what} has shape {shape}; {takes}", what)
 
     def _words(self, name: str, array: Array, rows: Array | None = None) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -62,6 +62,7 @@ class Options:
 def fit(model: Model, batches: Any, y: Any, options: Options) -> History:
     """Trains an entry and returns what was reported."""
     spec, seed = training_entry(model, options.entry), checked_seed(options.seed)
+    given = _checked_callbacks(options.callbacks)
     schedule = make_schedule(
         options.steps, options.every, options.eval_every, options.checkpoint_every
     )
@@ -77,7 +78,7 @@ def fit(model: Model, batches: Any, y: Any, options: Options) -> History:
     first = 0 if options.resume else done
     cycle = options.steps is not None or options.epochs is not None
     length = Length(cycle, options.epochs, first, options.partial)
-    callbacks = [*options.callbacks, *_own_callbacks(options, spec, arrays, length)]
+    callbacks = [*given, *_own_callbacks(options, spec, arrays, length)]
     with _refused_data(model, spec.name, known, checkpoint):
         return TrainingLoop(
             model=model,
@@ -111,6 +112,19 @@ def _refused_data(
         if resumed is None and model.progress.step(entry) == done:
             model.preparation = known
         raise
+
+
+def _checked_callbacks(callbacks: Any) -> list[Callback]:
+    """Those of the caller, several or one."""
+    several = [callbacks] if callable(callbacks) else callbacks
+    if not isinstance(several, Iterable):
+        several = [several]
+    checked = list(several)
+    for each in checked:
+        if not callable(each):
+            text = f"fit: `callbacks` holds {each!r}; each is a function of a `Report`"
+            raise WgccError("data", text, "callbacks")
+    return checked
 
 
 def _own_callbacks(options: Options, entry: Entry, data: Any, length: Length) -> list[Callback]:

@@ -202,7 +202,8 @@ class HalfSteps:
         """Without `guard`, values that are not finite are no error."""
         key = entry.name, guard is not None and guard.finite
         if key not in self._runners:
-            copies = guard or Guard(machine, entry.name, finite=False)
+            copies = guard if guard and not guard.is_checked else None
+            copies = copies or Guard(machine, entry.name, guard is not None, in_halves=True)
             self._runners[key] = HalvesRunner(machine, entry, copies)
         self._half, self._last = self._runners[key], None
         return self._half.gradients(batch)

@@ -28,6 +28,7 @@ class GpuMachine:
     """One bundle on one device under one profile; see `machine.Machine`."""
 
     errors = staticmethod(gpu_errors)
+    calls_made = 0
 
     def __init__(
         self,
@@ -133,6 +134,12 @@ class GpuMachine:
 
     def quick(self, entry: str) -> None:
         """A submit to a GPU takes longer than what a quick call saves."""
+
+    def checks(self, entry: str) -> bool:
+        return False
+
+    def run_checked(self, encoder: Any, entry: str) -> None:
+        raise NotImplementedError("only twins have such steps")
 
     def run_guard(self, encoder: Any, entry: str) -> None:
         if self._guards[entry]:

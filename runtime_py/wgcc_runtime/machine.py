@@ -61,12 +61,16 @@ class Results(Protocol):
 
 
 class Machine(Protocol):
-    """One bundle on one device. `buffers` are those of the plan."""
+    """One bundle on one device. `buffers` are those of the plan.
+
+    `calls_made`: of `run_checked`, those that the last submit completed before an error ended it.
+    """
 
     plan: Plan
     profile: str
     compile_ms: float
     buffers: list[Memory]
+    calls_made: int
 
     @property
     def device(self) -> Device: ...
@@ -94,6 +98,15 @@ class Machine(Protocol):
 
     def run_half(self, encoder: Any, entry: str, half: str) -> None:
         """Records the dispatches before, or from, the one that `exchange` of the plan names."""
+
+    def checks(self, entry: str) -> bool:
+        """Can `run_checked` make the training steps of this entry?"""
+
+    def run_checked(self, encoder: Any, entry: str) -> None:
+        """Records a step that only sets the guard's flag if it would have to be undone.
+
+        While the flag is set, it does nothing.
+        """
 
     def run_guard(self, encoder: Any, entry: str) -> None:
         """Records the test of what an entry wrote; nothing if the plan has none."""

@@ -167,7 +167,8 @@ class Twin:
 
     After `bytes` of buffers each thread has `scratch` bytes of its own. `memory_flag` is the byte
     of the file that makes the memory one that threads share. `products`: by entry, what a host may
-    compute with a library of its own, if the bundle was built for that.
+    compute with a library of its own, if the bundle was built for that. `checked` are entries whose
+    export ENTRY/checked makes steps that need no undoing.
     """
 
     file: str
@@ -177,6 +178,7 @@ class Twin:
     bytes: int
     scratch: int
     products: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
+    checked: Sequence[str] = ()
 
     def memory_bytes(self, threads: int) -> int:
         """The linear memory that this many threads need, in whole pages."""

@@ -3,8 +3,8 @@
 A failed call is undone: a copy is made before each submit, and the plan's test for NaN runs after
 it. The test checks everything a training entry writes, because kernels with `max` or `min` can hide
 a NaN from the loss while the parameters are already NaN. For other entries a copy is made only if
-they may find an index out of range, and only of the tensors that such a call can change. Which
-kernel wrote the first NaN is found by running one at a time.
+they may find an index out of range, and only of the tensors that such a call can change. Steps of
+large models on the twin check what they will write before they write it, so nothing is copied.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ import numpy as np
 from wgcc_runtime.arrays import Array, as_bytes, from_words
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.machine import Machine, Memory, Results
-from wgcc_runtime.plan import WORD, Binding, Dispatch, Entry, Tensor
-from wgcc_runtime.plan_parts import Rounds, run_order
+from wgcc_runtime.plan import WORD, Entry, Tensor
 
 # A part of a buffer: the buffer's number, the first byte, and the number of bytes.
 Region = tuple[int, int, int]
@@ -29,20 +28,34 @@ Region = tuple[int, int, int]
 class Guard:
     """Checks what one entry writes. `flag` is None if there is no test for NaN to run.
 
-    `finite`: whether values that are not finite count as errors.
+    `finite`: whether values that are not finite count as errors. `is_checked`: steps check that
+    themselves, before they change anything.
     """
 
-    def __init__(self, machine: Machine, entry: str, finite: bool = True) -> None:
+    def __init__(
+        self, machine: Machine, entry: str, finite: bool = True, in_halves: bool = False
+    ) -> None:
+        """`in_halves`: for steps of which somebody else makes the second half."""
         self._machine = machine
         self._entry = entry
         spec = machine.plan.entries[entry]
         self.finite = finite
         self.flag = spec.guard.flag if spec.guard and finite else None
-        self._copies = self._make_copies(_watched_regions(machine, spec))
+        self.is_checked = finite and not in_halves and machine.checks(entry)
+        self._copies: dict[Region, Any] | None = {}
+        if not self.is_checked:
+            self._copies = self._make_copies()
 
     @property
     def can_restore(self) -> bool:
         return self._copies is not None
+
+    def run(self, encoder: Any) -> None:
+        """Records one call of the entry."""
+        if self.is_checked:
+            self._machine.run_checked(encoder, self._entry)
+        else:
+            self._machine.run(encoder, self._entry)
 
     def before(self, encoder: Any) -> None:
         """Records the copy of everything that the entry may change."""
@@ -54,8 +67,30 @@ class Guard:
 
     def after(self, encoder: Any) -> None:
         """Records the test, which sets `flag` to 1 if a written value is not finite."""
-        if self.flag:
+        if self.flag and not self.is_checked:
             self._machine.run_guard(encoder, self._entry)
+
+    def blame(self) -> str:
+        """Says where the first bad value appears: calls with the current inputs, and undoes that.
+
+        "" if there is no memory for copies of what the call changes.
+        """
+        from wgcc_runtime.blame import blame
+
+        if not self.is_checked:
+            where = blame(self._machine, self._entry)
+            self.restore()
+            return where
+        copies = Guard(self._machine, self._entry, self.finite, in_halves=True)
+        try:
+            if not copies.can_restore:
+                return ""
+            encoder = self._machine.encoder()
+            copies.before(encoder)
+            self._machine.submit(encoder)
+            return copies.blame()
+        finally:
+            copies.close()
 
     def restore(self) -> None:
         """Restores the last copy."""
@@ -70,7 +105,8 @@ class Guard:
         for buffer in (self._copies or {}).values():
             self._machine.free(buffer)
 
-    def _make_copies(self, watched: Iterable[Region]) -> dict[Region, Any] | None:
+    def _make_copies(self) -> dict[Region, Any] | None:
+        watched = _watched_regions(self._machine, self._machine.plan.entries[self._entry])
         try:
             return {region: self._machine.storage(region[2], "copy") for region in watched}
         except WgccError as error:
@@ -90,96 +126,10 @@ def _watched_regions(machine: Machine, entry: Entry) -> Iterable[Region]:
     return [(tensors[n].buffer, tensors[n].offset, tensors[n].bytes) for n in restored]
 
 
-# Infinities, and the NaNs that arithmetic gives. Other NaN patterns are left out on purpose: small
-# negative integers look like them, and the plan does not say which temporaries hold floats.
-BAD_WORDS = np.array([0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00000], np.uint32)
-
-
-def blame(machine: Machine, entry: str) -> str:
-    """Locates the first bad value: a sentence with tensor, kernel and source line, or "".
-
-    Runs the entry once with the current inputs and parameters, and so may change them.
-    """
-    name = _bad_before(machine, entry)
-    if name:
-        return f"`{name}` was not finite before the step"
-    _clear_temporaries(machine)
-    dispatches = machine.plan.dispatches(entry, machine.profile)
-    for number, rounds in run_order(machine.plan.entries[entry]):
-        dispatch = dispatches[number]
-        encoder = machine.encoder()
-        machine.run_dispatch(encoder, entry, number)
-        machine.submit(encoder)
-        access = machine.plan.kernels[dispatch.kernel].access
-        for binding, how in zip(dispatch.bindings, access, strict=True):
-            if how == "read_write":
-                bad = _first_bad(machine, entry, binding)
-                if bad is not None:
-                    where = _describe(machine, entry, dispatch, bad, binding.buffer)
-                    return f"it first appears in {where}{_in_round(rounds)}"
-    return ""
-
-
-def _bad_before(machine: Machine, entry: str) -> str:
-    """The first parameter, state or input that is already not finite and must be, or ""."""
-    plan = machine.plan
-    for tensor in (*plan.persistent().values(), *plan.entries[entry].inputs.values()):
-        if tensor.is_float and not tensor.any_float:
-            data = machine.read(tensor.buffer, tensor.offset, tensor.bytes)
-            if not np.isfinite(np.frombuffer(data, "<f4")).all():
-                return tensor.name
-    return ""
-
-
-def _clear_temporaries(machine: Machine) -> None:
-    """Otherwise values that the failed step left would be blamed on the first kernel."""
-    encoder = machine.encoder()
-    for spec, buffer in zip(machine.plan.buffers, machine.buffers, strict=True):
-        if spec.role in ("temp", "grads", "output"):
-            encoder.clear_buffer(buffer)
-    machine.submit(encoder)
-
-
-def _first_bad(machine: Machine, entry: str, binding: Binding) -> int | None:
-    """The offset in its buffer of the first bad word that is not of a tensor of integers."""
-    words: Array = np.frombuffer(machine.read(binding.buffer, binding.offset, binding.size), "<u4")
-    offsets = binding.offset + WORD * np.flatnonzero(np.isin(words, BAD_WORDS))
-    integers = [t for t in _own(machine, entry, binding.buffer) if not t.is_float]
-    for offset in offsets.tolist():
-        if not any(_holds(tensor, offset) for tensor in integers):
-            return int(offset)
-    return None
-
-
-def _own(machine: Machine, entry: str, buffer: int) -> list[Tensor]:
-    """Outputs of other entries may share this memory; they are not meant here."""
-    plan = machine.plan
-    own = [*plan.persistent().values(), *plan.entries[entry].outputs.values()]
-    return [tensor for tensor in own if tensor.buffer == buffer]
-
-
-def _holds(tensor: Tensor, offset: int) -> bool:
-    return 0 <= offset - tensor.offset < tensor.bytes
-
-
-def _describe(machine: Machine, entry: str, dispatch: Dispatch, offset: int, buffer: int) -> str:
-    plan = machine.plan
-    kernel = plan.kernels[dispatch.kernel].name
-    names = [t.name for t in _own(machine, entry, buffer) if _holds(t, offset)]
-    what = f"`{names[0]}`" if names else f"`{dispatch.label}`" if dispatch.label else "a temporary"
-    place = f", {dispatch.at}" if dispatch.at else ""
-    return f"{what} (kernel {kernel}{place})"
-
-
-def _in_round(rounds: Rounds) -> str:
-    """Says in which round of the loops around it a dispatch ran, innermost first."""
-    texts = [f"round {done} of {count}" for done, count in reversed(rounds)]
-    return f", in {' in '.join(texts)}" if texts else ""
-
-
 Batch = Mapping[str, Array]
 # Read with the outputs; no output has a dot in its name.
 RANGE_FLAG = "guard.range"
+FINITE_FLAG = "guard.finite"
 
 
 class Runner:
@@ -200,6 +150,9 @@ class Runner:
         self._range_guard = spec.range_guard
         if spec.range_guard:
             self._outputs[RANGE_FLAG] = spec.range_guard.flag
+        self._is_checked = guard is not None and guard.is_checked
+        if self._is_checked and self._flag:
+            self._outputs[FINITE_FLAG] = self._flag
         self._input_bytes = sum(tensor.bytes for tensor in self._inputs.values())
         self._output_bytes = sum(tensor.bytes for tensor in self._outputs.values())
         self._capacity = 0
@@ -238,13 +191,17 @@ class Runner:
         data = self._readback.fetch(len(batches) * self._output_bytes + WORD)
         results = [self._decode(data, i) for i in range(len(batches))]
         failed = [int(result.pop(RANGE_FLAG, 0)) for result in results]
+        undone = [int(result.pop(FINITE_FLAG, 0)) for result in results]
         flagged = self._flag is not None and any(data[-WORD:])
-        if flagged or any(failed) or any(self._bad_output(result) for result in results):
-            self._find_bad(batches, results, failed)
+        is_bad = flagged or any(failed)
+        if is_bad or (not self._is_checked and any(map(self._bad_output, results))):
+            self._find_bad(batches, results, failed, undone)
         return results
 
     def undo(self, calls: int) -> int:
         """After `collect` failed: undoes the calls if there is a copy; returns how many remain."""
+        if self._is_checked:
+            return self._machine.calls_made
         if not self._trains or not self._guard or not self._guard.can_restore:
             return calls
         with contextlib.suppress(WgccError):
@@ -279,7 +236,10 @@ class Runner:
         for i in range(len(batches)):
             if len(batches) > 1:
                 self._record_inputs(encoder, i)
-            self._machine.run(encoder, self._entry)
+            if self._guard:
+                self._guard.run(encoder)
+            else:
+                self._machine.run(encoder, self._entry)
             self._record_outputs(encoder, i)
 
     def _pack(self, batches: Sequence[Batch]) -> Array:
@@ -327,8 +287,12 @@ class Runner:
         batches: Sequence[Batch],
         results: Sequence[Mapping[str, Array]],
         failed: Sequence[int],
+        undone: Sequence[int],
     ) -> None:
-        """Restores the values before the submit, and repeats the calls up to the one that fails."""
+        """Restores the values before the submit, and repeats the calls up to the one that fails.
+
+        Calls that check themselves need not be repeated: the first that is undone is the one.
+        """
         assert self._guard is not None
         if not self._guard.can_restore:
             flag = next(filter(None, failed), 0)
@@ -337,7 +301,8 @@ class Runner:
         self._guard.restore()
         if len(batches) == 1:
             self._raise_bad(batches[0], results[0], failed[0])
-        for i, batch in enumerate(batches):
+        first = undone.index(1) if any(undone) else 0
+        for i, batch in enumerate(batches[first:], first):
             try:
                 self.run([batch])
             except CallError as error:
@@ -354,8 +319,7 @@ class Runner:
         what = f"`{name}` is {results[name]}" if name else "a parameter or state is not finite"
         for input_name, tensor in self._inputs.items():
             self._machine.write(tensor, batch[input_name])
-        where = blame(self._machine, self._entry)
-        self._guard.restore()
+        where = self._guard.blame()
         raise CallError("nan", 0, f"{what}; {where}" if where else what)
 
     def _out_of_range(self, flag: int) -> str:

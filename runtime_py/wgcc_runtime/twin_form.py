@@ -171,6 +171,7 @@ def export_names(plan: Plan) -> tuple[list[str], set[str]]:
         allowed |= {f"{name}/{i}/{part}" for i in range(len(entry.dispatches)) for part in PARTS}
         if entry.guard:
             allowed |= {f"{name}/guard/{i}" for i in range(len(entry.guard.dispatches))}
+    needed += [f"{name}/checked" for name in (plan.twin.checked if plan.twin else ())]
     return needed, allowed | set(needed)
 
 

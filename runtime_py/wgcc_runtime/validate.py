@@ -383,6 +383,13 @@ def _check_twin(plan: Plan, twin: Twin) -> None:
     for (start, name), (after, _) in pairwise([*starts, (twin.bytes, "")]):
         if start + sizes[name] > after:
             _refuse(f"twin.buffers.{name}", f"ends at byte {start + sizes[name]}, beyond {after}")
+    _check_twin_entries(plan, twin)
+
+
+def _check_twin_entries(plan: Plan, twin: Twin) -> None:
+    for name in twin.checked:
+        if name not in plan.entries or not plan.entries[name].guard:
+            _refuse("twin.checked", f"names `{name}`, which is no entry with a guard")
     for name, products in (twin.products or {}).items():
         entry = plan.entries.get(name)
         for product in products:

@@ -52,6 +52,7 @@ class WasmMachine:
     """One bundle in wasmtime; see `machine.Machine`."""
 
     profile = "wasm"
+    calls_made = 0
     errors = staticmethod(wasm_errors)
 
     def __init__(self, plan: Plan, code: bytes, threads: Threads, fast: bool = False) -> None:
@@ -101,6 +102,14 @@ class WasmMachine:
     def run_half(self, encoder: WasmEncoder, entry: str, half: str) -> None:
         self._record(encoder, entry, f"{entry}/{half}")
 
+    def checks(self, entry: str) -> bool:
+        # Products by BLAS are those of the entry's own export.
+        twin = self.plan.twin
+        return twin is not None and entry in twin.checked and not self.device.is_fast
+
+    def run_checked(self, encoder: WasmEncoder, entry: str) -> None:
+        self._record(encoder, entry, f"{entry}/checked")
+
     def run_guard(self, encoder: WasmEncoder, entry: str) -> None:
         if self.plan.entries[entry].guard:
             self._record(encoder, entry, f"{entry}/guard")
@@ -114,6 +123,7 @@ class WasmMachine:
 
     def submit(self, encoder: WasmEncoder) -> None:
         self.check_usable()
+        self.calls_made = 0
         try:
             if all(map(self._is_direct, encoder.entries)):
                 _take(encoder.steps)
@@ -219,6 +229,7 @@ class WasmMachine:
             self._team.run(export, alone=entry not in self._threads.entries)
             if export == entry:
                 self._durations.add(entry, time.perf_counter() - started)
+            self.calls_made += 1
 
     @property
     def _is_broken(self) -> bool:

@@ -71,7 +71,7 @@ WASM_ROWS = (
     ("kernels",),
     ("panels",),
     ("write_kernel",),
-    ("blas_products",),
+    ("blas_products", "checked_step"),
     ("twin",),
 )
 INSIDE = {

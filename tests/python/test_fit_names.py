@@ -67,6 +67,20 @@ def test_labels_without_a_name_are_refused_with_their_row(classes: Model) -> Non
     assert "4 classes" in str(refusal(lambda: classes.fit(X, four, steps=1)))
 
 
+def test_one_hot_labels_are_told_their_classes(classes: Model) -> None:
+    failure = refusal(lambda: classes.fit(X, np.eye(3)[np.arange(10) % 3], steps=1))
+    assert "`y.argmax(-1)` are the classes" in str(failure)
+
+
+def test_callbacks_are_checked_before_the_first_step(classes: Model) -> None:
+    steps: list[int] = []
+    classes.fit(X, NAMES, steps=2, every=1, callbacks=lambda report: steps.append(report.step))
+    assert steps == [1, 2]
+    for wrong in (3, [3], ["stop"]):
+        failure = refusal(lambda wrong=wrong: classes.fit(X, NAMES, steps=2, callbacks=wrong))
+        assert "each is a function of a `Report`" in failure.message and classes.steps_done == 2
+
+
 def test_evaluation_has_the_classes_of_the_training() -> None:
     entry = "  entry eval(x: f32[B, 2], y: i32[B]) -> (loss: f32) = cross_entropy(l(x), y)\n}\n"
     model = wgcc.compile(CLASSES.removesuffix("}\n") + entry, device="wasm")

@@ -23,14 +23,17 @@ from deep_models import write
 from executed_lines import executed_lines, growth
 from random_models.judge import judge
 from wgcc.compiler import Compiled, compile_file
+from wgcc.errors import Source
 from wgcc.ir.graph import TensorType, Value
 from wgcc.ir.index import flat_space, reduction_space
 from wgcc.kernel.tree import Module
-from wgcc.schedule.fuse.group import Candidates, Precedence, falling
+from wgcc.live_settings import with_live_settings
+from wgcc.schedule.fuse.group import Candidates, Group, Precedence, falling
 from wgcc.schedule.kernel import ALIGNMENT, Binding, Dispatch, Kernel, Launch, Place
+from wgcc.schedule.kernels.context import GroupCode, GroupContext
 from wgcc.schedule.memory.slots import Arena, Bits, Life, Timeline, free_spans
 from wgcc.schedule.schedule import share_access
-from wgcc.schedule.write_kernels import Repeated
+from wgcc.schedule.write_kernels import KernelWriter, Repeated
 
 GPT = ROOT / "tests" / "bench" / "models" / "c.wg"
 DROPPING = """
@@ -188,6 +191,31 @@ def test_kernels_of_an_equal_group_are_those_it_would_get_itself(
     alone = compile_file(model, candidates=candidates).schedule
     for one, other in zip(shared.dispatches, alone.dispatches, strict=True):
         assert replace(one, span=None) == replace(other, span=None)
+
+
+def test_a_variant_of_a_program_writes_only_the_kernels_that_differ(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was compiled before in a process changes no byte of what is compiled now."""
+    first = Source("sin.wg", (ROOT / "examples/sin/model.wg").read_text())
+    live = with_live_settings(first, {"opt.lr": 0.1})
+    write_code, written = KernelWriter._code, list[str]()
+
+    def count(self: KernelWriter, group: Group, context: GroupContext) -> GroupCode:
+        written.append(group.kind)
+        return write_code(self, group, context)
+
+    def counted(source: Source) -> tuple[int, dict[str, bytes]]:
+        written.clear()
+        files = compile_file(source).runtime_files()
+        return len(written), files
+
+    monkeypatch.setattr(KernelWriter, "_code", count)
+    monkeypatch.setattr(scheduling, "_WRITTEN", Repeated())
+    alone, files = counted(live)
+    monkeypatch.setattr(scheduling, "_WRITTEN", Repeated())
+    counted(first)
+    assert counted(live) == (2, files) and alone > 9
 
 
 def dispatch(writes: str, *regions: Place) -> Dispatch:

@@ -42,6 +42,8 @@ CEILINGS = {
     "examples/names/model.wg": Figures(11, 11, 13, 410_224),
     "examples/pictures/model.wg": Figures(24, 24, 8, 2_064_656),
     "examples/playground/model.wg": Figures(11, 11, 4, 310_800),
+    "examples/siren/model.wg": Figures(14, 11, 6, 5_814_288),
+    "examples/snake/model.wg": Figures(91, 83, 22, 5_709_616),
     "examples/sin/model.wg": Figures(10, 10, 3, 148_496),
 }
 

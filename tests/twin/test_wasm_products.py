@@ -79,6 +79,8 @@ def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("MIN_WORK", "MIN_ROWS", "MIN_COLUMNS", "MIN_DEPTH"):
         monkeypatch.setattr(micro_kernel, name, 1)
     monkeypatch.setattr(micro_kernel, "MOST_PACKED", 256)
+    # Panels are kept apart where the depth is even.
+    monkeypatch.setattr(micro_kernel, "ALIASED", 16)
 
 
 @pytest.mark.usefixtures("any_size")

@@ -23,6 +23,7 @@ async function training() {
   found.legend = await page.isVisible('#legend');
   found.undone = await page.evaluate(checkUndone);
   await page.click('#reset');
+  await status(page, 'Starts again');
   found.reset = await text(page, 'step');
   await page.evaluate(() => globalThis.wgccPage.use(null));
   found.isOff = await page.isDisabled('#start');

@@ -4,6 +4,11 @@
 /** Events inside the longest task that are listed. */
 const MOST_LISTED = 5;
 
+/** A task of this length is felt, on a machine on which `work` takes USUAL_MS. */
+const FELT_MS = 50;
+const USUAL_MS = 5;
+const TRIALS = 9;
+
 /** `devtools.timeline` has what tasks did: scripts, garbage collection, layout. */
 export const startTracing = (browser, page) =>
   browser.startTracing(page, {
@@ -23,11 +28,29 @@ export function longestTask(trace) {
   return {
     ms: msOf(longest),
     count: tasks.length,
+    isFelt: msOf(longest) > FELT_MS * slowness(),
     cpu: tasks.some(event => event.tdur != null),
     inside: insideOf(longest, done),
   };
 }
 const msOf = event => (event.tdur ?? event.dur) / 1000;
+
+/** How many times as long as usual a fixed piece of work takes: on a slow core, or beside others. */
+function slowness() {
+  const times = Array.from({ length: TRIALS }, () => {
+    const before = process.cpuUsage();
+    work();
+    const { user, system } = process.cpuUsage(before);
+    return (user + system) / 1000;
+  });
+  return Math.max(1, times.sort((a, b) => a - b)[TRIALS >> 1] / USUAL_MS);
+}
+/** Strings and objects, as opening a page has them. */
+function work() {
+  const seen = new Map();
+  for (let i = 0; i < 60_000; i++) seen.set(`k${i % 5000}`, `${i}`.padStart(20));
+  return seen.size;
+}
 
 /** What the task did, so that a failure can be understood: the longest events, with their times. */
 function insideOf(task, events) {

@@ -239,7 +239,7 @@ def test_a_question_about_data_has_a_way_out(seen: dict[str, Any]) -> None:
 def test_a_large_file_does_not_block_the_page(seen: Any) -> None:
     assert seen["large"]["rows"].startswith("large.csv: 240,000 rows to learn from")
     assert seen["large"]["longest"]["count"] > 20
-    assert seen["large"]["longest"]["ms"] < 50, seen["large"]["longest"]
+    assert not seen["large"]["longest"]["isFelt"], seen["large"]["longest"]
 
 
 def test_arrays_pictures_and_text(seen: Any) -> None:

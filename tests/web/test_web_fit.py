@@ -137,7 +137,7 @@ def test_much_or_slow_data_does_not_block_a_page(bundle: Path) -> None:
     seen = run_node("large.mjs", str(bundle))
     assert (seen["problems"], seen["steps"]) == ([], [10, 20, 21])
     assert seen["longest"]["count"] > 20
-    assert seen["longest"]["ms"] < 50, seen["longest"]
+    assert not seen["longest"]["isFelt"], seen["longest"]
 
 
 @pytest.mark.parametrize("device", ["wasm", "webgpu"])

@@ -111,7 +111,7 @@ def test_pages_without_a_gpu_train(bundle: Path) -> None:
         assert page["status"] == "4 parameters, on your CPU (WebAssembly): no GPU was found"
         assert page["loss"] > 0
         assert page["longest"]["count"] > 20
-        assert page["longest"]["ms"] < 50, f"the twin blocks the page: {page['longest']}"
+        assert not page["longest"]["isFelt"], f"the twin blocks the page: {page['longest']}"
         assert not page["hasProblem"] and page["problems"] == []
         assert page["replies"] > 10, "it runs in no worker"
     free, inline = seen["free"], seen["noWorkers"]

@@ -365,6 +365,7 @@ def _twin(twin: Twin) -> Plan:
         "bytes": twin.bytes,
         "scratch": twin.scratch,
         **({} if twin.products is None else {"products": _products(twin.products)}),
+        **_some("checked", list(twin.checked)),
     }
 
 

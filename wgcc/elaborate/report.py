@@ -24,7 +24,7 @@ SYNONYMS = {
     "keepdim": "keep", "keepdims": "keep", "ignore_index": "ignore", "pad_id": "ignore",
     "label_smoothing": "smoothing", "strides": "stride", "dropout": "p", "rate": "p",
     "input": "x", "dims": "axis", "shifts": "shift", "min": "low", "max": "high",
-    "negative_slope": "slope", "num_classes": "size", "output_padding": "output_pad",
+    "negative_slope": "slope", "weight": "w", "num_classes": "size", "output_padding": "output_pad",
 }  # fmt: skip
 
 # Suggestions per run: each of them compares a name with all visible names, pair by pair of letters.

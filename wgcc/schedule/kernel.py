@@ -289,8 +289,9 @@ class Exchange:
 class EntrySchedule:
     """`guard` runs after training steps and reports whether all that was `written` is finite.
 
-    `range_flag` is where the dispatches of a range guard leave their result. `repeats` are the
-    loops among the dispatches: nested or disjoint, in order, outer before inner. `exchange` is
+    `finite`: the floats of `written` and of outputs that are one number. `range_flag` is where the
+    dispatches of a range guard leave their result. `repeats` are the loops among the dispatches:
+    nested or disjoint, in order, outer before inner. `exchange` is
     where the gradients of an entry that trains are complete.
     """
 
@@ -302,6 +303,7 @@ class EntrySchedule:
     naive_dispatches: int = 0
     temporaries: Mapping[str, tuple[Place, int, int]] = field(default_factory=dict)
     guard: tuple[Dispatch, ...] = ()
+    finite: Mapping[str, Place] = field(default_factory=dict)
     trains: bool = False
     range_flag: Place | None = None
     repeats: tuple[Rounds, ...] = ()
@@ -341,13 +343,12 @@ class Schedule:
     @property
     def copied_bytes(self) -> int:
         """The bytes that runtimes copy before a training call, to undo a step with a NaN."""
-        sizes = {buffer.name: buffer.words * WORD for buffer in self.buffers}
-        copied = [
-            {self.tensors[name].buffer for name in entry.written}
-            for entry in self.entries.values()
-            if entry.guard
-        ]
-        return max((sum(sizes[name] for name in names) for names in copied), default=0)
+        return max((self.copied_bytes_of(e) for e in self.entries.values() if e.guard), default=0)
+
+    def copied_bytes_of(self, entry: EntrySchedule) -> int:
+        """The bytes of all buffers that an entry writes."""
+        written = {self.tensors[name].buffer for name in entry.written}
+        return sum(buffer.words * WORD for buffer in self.buffers if buffer.name in written)
 
 
 def has_room(lists: int, scalars: bool) -> bool:

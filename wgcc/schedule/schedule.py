@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, islice
 
-from wgcc.ir.graph import FLOATS, Constant
-from wgcc.ir.program import Program
+from wgcc.ir.graph import FLOATS, Constant, Graph
+from wgcc.ir.program import Program, is_capture
 from wgcc.passes.lay_out import CONSTANTS, Layout, constant_key
 from wgcc.schedule.entry_plan import EntryPlan
 from wgcc.schedule.kernel import (
@@ -116,8 +116,18 @@ def _add_guard(plan: EntryPlan, layout: Layout) -> EntrySchedule:
     assert entry is not None, "the last step writes kernels"
     if not entry.trains:
         return entry
-    floats = [name for name in entry.written if plan.graph.writes[name].dtype in FLOATS]
-    return replace(entry, guard=guard({name: layout.places[name] for name in floats}))
+    names = [name for name in entry.written if plan.graph.writes[name].dtype in FLOATS]
+    floats = {name: layout.places[name] for name in names}
+    return replace(entry, guard=guard(floats), finite=floats | _numbers(plan.graph, entry))
+
+
+def _numbers(graph: Graph, entry: EntrySchedule) -> dict[str, Place]:
+    """The outputs that are one float, such as a loss."""
+    return {
+        f"output {name}": entry.outputs[name]
+        for name, value in graph.outputs.items()
+        if value.dtype in FLOATS and value.type.size == 1 and not is_capture(name)
+    }
 
 
 def _buffers(layout: Layout, entries: Mapping[str, EntrySchedule]) -> tuple[Buffer, ...]:

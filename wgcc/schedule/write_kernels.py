@@ -6,6 +6,7 @@ layers, have the same code.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -103,7 +104,8 @@ class KernelWriter:
         self._scalar_words = layout.buffers.words(SCALARS)
         self._candidates = candidates
         self.copies = copies
-        self._repeated = Repeated()
+        # Nothing but the form of a group decides about its code, unless there are copies to keep.
+        self._repeated = Repeated() if candidates or copies else _WRITTEN
 
     def entry(self, planned: EntryPlan) -> EntrySchedule:
         graph, places = planned.graph, planned.places
@@ -235,11 +237,15 @@ class _Written:
     regions: list[Place]
 
 
+# How many forms are remembered: those of some dozen models.
+MOST_FORMS = 2_000
+
+
 class Repeated:
-    """Remembers the code of groups by their form."""
+    """Remembers the code of groups by their form, the last ones of them."""
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, _Written] = {}
+        self._known: OrderedDict[Hashable, _Written] = OrderedDict()
 
     def code(self, group: Group, context: GroupContext, write: Writer) -> GroupCode:
         """The code that `write` gives for this group, or gave for another one of the same form."""
@@ -248,9 +254,11 @@ class Repeated:
         form, values = _form(group, context)
         shown = [shown_as(value) for value in values]
         regions = [context.bindings().region(v) for v in values if context.is_stored(v)]
-        if form not in self._known:
-            self._known[form] = _Written(write(group, context), shown, regions)
-        known = self._known[form]
+        known = self._known.get(form)
+        if known is None:
+            known = self._known[form] = _Written(write(group, context), shown, regions)
+            if len(self._known) > MOST_FORMS:
+                self._known.popitem(last=False)
         here = dict(zip(known.regions, regions, strict=True))
         called = dict(zip(known.shown, shown, strict=True))
         return GroupCode(
@@ -259,6 +267,10 @@ class Repeated:
             tuple(tuple(called.get(text, text) for text in texts) for texts in known.code.shows),
             known.code.work,
         )
+
+
+# The code of groups that this process has written: variants of a program have most of it.
+_WRITTEN = Repeated()
 
 
 def _form(group: Group, context: GroupContext) -> tuple[Hashable, list[Value]]:
@@ -276,7 +288,7 @@ def _form(group: Group, context: GroupContext) -> tuple[Hashable, list[Value]]:
             return None
         place = context.place(value)
         if place.buffer == SCALARS:
-            return place.offset
+            return place.offset, context.scalar_words
         number = regions.setdefault(place.bound, -1 - len(regions))
         size = place.bound.bytes
         return number, size, place.first, place.count, place.half, place.in_bytes

@@ -120,10 +120,12 @@ def _reserved_word(a: UnexpectedToken) -> bool:
 
 
 def _python_import(a: UnexpectedToken) -> bool:
-    if a.token.text != "as" or "FROM" not in a.accepts:
+    if "FROM" not in a.accepts or not (a.token.text in ("as", ".") or a.at_line_end):
         return False
-    a.diagnostics.error("WG0120", "expected `from`, found the keyword `as`", a.span).help(
-        'imports name a file: `import A, B from "file.wg"` or `import "file.wg" as name`'
+    text = f"expected `from` after `{shorten(a.previous.text)}`, found {found_text(a.token)}"
+    a.diagnostics.error("WG0120", text, a.span).help(
+        "layers and functions such as PyTorch's are built in; imports name a file: "
+        '`import A, B from "file.wg"` or `import "file.wg" as name`'
     )
     return True
 
@@ -307,7 +309,13 @@ def _comprehension(a: UnexpectedToken) -> Advice | None:
     """`[f(i) for i in range(3)]`"""
     if a.token.text != "for" or a.previous.type not in _VALUES or a.at_line_end:
         return None
-    match = _COMPREHENSION.search(a.source.line_text(a.token.line))
+    line = a.source.line_text(a.token.line)
+    if "ModuleList" in line:
+        return (
+            "a list of layers has a length: `fs[3]: Linear[D, D]`; `for f in fs { x = f(x) }`",
+            (),
+        )
+    match = _COMPREHENSION.search(line)
     item, name, items = match.group("item", "name", "items") if match else ("f(i)", "i", "0..3")
     items = _RANGE.sub(r"0..\1", items)
     loop = f"for {name} in {items} {{ ys = append(ys, {item}) }}"
@@ -348,4 +356,21 @@ def _self(a: UnexpectedToken) -> Advice | None:
     )
 
 
-_HABITS = (_self, _lone_value, _choice, _comprehension, _ellipsis, _settings)
+def _identity(a: UnexpectedToken) -> Advice | None:
+    """`if x is None`"""
+    if a.token.text != "is" or a.previous.type not in _VALUES:
+        return None
+    return (
+        "compare with `==`; there is no `None`: an option has a value, its default or another",
+        (),
+    )
+
+
+def _tilde(a: UnexpectedToken) -> Advice | None:
+    """`~(x > 0)`"""
+    if a.token.text != "~" or "NOT" not in a.accepts:
+        return None
+    return "write `not`", ((a.span, "not "),)
+
+
+_HABITS = (_self, _identity, _tilde, _lone_value, _choice, _comprehension, _ellipsis, _settings)

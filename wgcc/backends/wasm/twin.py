@@ -12,10 +12,20 @@ from wgcc.backends.wasm.encoding.wat import wat
 from wgcc.backends.wasm.wgsl.library import Library
 from wgcc.backends.wasm.write_kernel import scratch_words, write_kernel
 from wgcc.ir.places import ceil_div
-from wgcc.schedule.kernel import WORD, Dispatch, DispatchWork, Place, Rounds, Schedule
+from wgcc.schedule.kernel import (
+    WORD,
+    Dispatch,
+    DispatchWork,
+    EntrySchedule,
+    Place,
+    Rounds,
+    Schedule,
+)
+from wgcc.schedule.kernels.guard import FLAG
 from wgcc.schedule.kernels.update import COPIES, master
 
 if TYPE_CHECKING:
+    from wgcc.backends.wasm.checked_step import CheckedStep
     from wgcc.backends.wasm.panels.blas import BlasProduct, PlacedWork
 
 # Buffers start on boundaries of this many bytes, after the words that belong to the module.
@@ -25,6 +35,11 @@ MOST_PAGES = 65_536
 _THREADS = (("thread", I32), ("threads", I32))
 # Exports of the halves of an entry that trains: `train/gradients`, `train/update`.
 GRADIENTS, UPDATE = "gradients", "update"
+# The export of a step that needs no undoing: `train/checked`.
+CHECKED = "checked"
+# Where undoing a step takes fewer bytes, it is done with copies: these are made once for all the
+# steps of a submit, while updates would be computed twice in each of them.
+LEAST_COPIED = 1 << 24
 # Exports of a product that a host computes: `train/7/pack`, `train/7/finish`.
 PACK, FINISH = "pack", "finish"
 
@@ -36,6 +51,7 @@ class Twin:
     They end at `bytes`; from there each thread has `scratch` bytes. `memory_flag` is the place in
     `code` of the byte that says whether threads share the memory. `products`: by entry and number
     of its dispatch, those that a host with a BLAS library may compute, if it was built for that.
+    `checked`: the entries with steps that need no undoing; see wgcc/backends/wasm/checked_step.py.
     """
 
     code: bytes
@@ -44,6 +60,7 @@ class Twin:
     bytes: int
     scratch: int
     products: Mapping[str, Mapping[int, BlasProduct]] | None = None
+    checked: tuple[str, ...] = ()
 
 
 def write_twin(schedule: Schedule, fast: bool = False) -> Twin | None:
@@ -51,7 +68,9 @@ def write_twin(schedule: Schedule, fast: bool = False) -> Twin | None:
 
     `fast`: with what a host with a BLAS library needs.
     """
-    memory, scratch = lay_out(schedule), _scratch(schedule)
+    memory, scratch, checked = lay_out(schedule), _scratch(schedule), _checked_steps(schedule)
+    kept = memory.bytes
+    memory = replace(memory, bytes=_align(kept + WORD * _kept_words(checked)))
     pages = ceil_div(memory.bytes + scratch, PAGE)
     if pages > MOST_PAGES:
         return None
@@ -59,12 +78,32 @@ def write_twin(schedule: Schedule, fast: bool = False) -> Twin | None:
     writer = _Writer(module, memory, scratch, fast)
     for name, entry in schedule.entries.items():
         halves = entry.exchange.dispatch if entry.exchange and not entry.exchange.why else None
-        writer.entry(name, entry.dispatches, entry.repeats, halves)
+        parts = writer.entry(name, entry.dispatches, entry.repeats, halves)
         if entry.guard:
             writer.entry(f"{name}/guard", entry.guard)
+        if name in checked:
+            writer.add_checked_step(entry, parts, checked[name], kept)
     code = module.encode()
     flag, products = module.memory_flag_offset, writer.products
-    return Twin(code, flag, memory.buffers, memory.bytes, scratch, products)
+    return Twin(code, flag, memory.buffers, memory.bytes, scratch, products, tuple(checked))
+
+
+def _checked_steps(schedule: Schedule) -> dict[str, CheckedStep]:
+    """The steps by entry. No two run at a time, so all keep small tensors at the same place."""
+    if schedule.copied_bytes < LEAST_COPIED:
+        return {}
+    from wgcc.backends.wasm.checked_step import checked_step
+
+    large = {
+        name: checked_step(entry, schedule.tensors)
+        for name, entry in schedule.entries.items()
+        if entry.guard and schedule.copied_bytes_of(entry) >= LEAST_COPIED
+    }
+    return {name: step for name, step in large.items() if step}
+
+
+def _kept_words(steps: Mapping[str, CheckedStep]) -> int:
+    return max((step.kept_words for step in steps.values()), default=0)
 
 
 def why_too_large(schedule: Schedule) -> str:
@@ -142,8 +181,11 @@ class _Writer:
         dispatches: Sequence[Dispatch],
         repeats: Sequence[Rounds] = (),
         cut: int | None = None,
-    ) -> None:
-        """Adds an entry; with `cut`, dispatches before that one and the rest are functions, too."""
+    ) -> list[int]:
+        """Adds an entry; with `cut`, dispatches before that one and the rest are functions, too.
+
+        Returns the functions of its dispatches.
+        """
         parts = [self._dispatch(f"{name}/{i}", d) for i, d in enumerate(dispatches)]
         if self.products is not None:
             self.products[name] = dict(self._blas_products(name, dispatches))
@@ -156,6 +198,46 @@ class _Writer:
                 self._run(f, parts, numbers, [x for x in repeats if x.first in numbers])
                 whole.get(0).get(1).call(self._module.add(f, export=f.name))
         self._module.add(whole, export=name)
+        return parts
+
+    def add_checked_step(
+        self, entry: EntrySchedule, parts: Sequence[int], step: CheckedStep, kept: int
+    ) -> None:
+        """Adds an entry that only sets the flag if it would write something that is not finite.
+
+        It does nothing if the flag is set: a step before it failed. From byte `kept` on it keeps
+        small tensors.
+        """
+        name = f"{entry.name}/{CHECKED}"
+        flag = self._memory.start(FLAG)
+        tests = [self._dispatch("", test) for test in step.tests]
+        f = WasmFunction(name, _THREADS)
+        has_failed = f.block()
+        f.i32(flag).emit("i32.load").br_if(has_failed)
+        self._copy(f, step, kept, back=False)
+        self._run(f, parts, range(step.first), entry.repeats)
+        self._run(f, tests, range(len(tests)), ())
+        if entry.range_flag:
+            f.i32(self._memory.start(entry.range_flag)).emit("i32.load").if_()
+            f.i32(flag).i32(1).emit("i32.store").end()
+            f.get(1).call(self._barrier)
+        f.i32(flag).emit("i32.load").if_()
+        self._copy(f, step, kept, back=True)
+        f.br(has_failed).end()
+        self._run(f, parts, range(step.first, len(parts)), ())
+        f.end()
+        self._module.add(f, export=name)
+
+    def _copy(self, f: WasmFunction, step: CheckedStep, kept: int, back: bool) -> None:
+        """One thread copies the small tensors; the others wait."""
+        f.get(0).emit("i32.eqz").if_()
+        for place in step.kept:
+            ends = [kept, self._memory.start(place)]
+            target, source = reversed(ends) if back else ends
+            f.i32(target).i32(source).i32(place.count * WORD).emit("memory.copy")
+            kept += place.count * WORD
+        f.end()
+        f.get(1).call(self._barrier)
 
     def _run(
         self, f: WasmFunction, parts: Sequence[int], numbers: range, repeats: Sequence[Rounds]
@@ -184,16 +266,16 @@ class _Writer:
         return self._steps(name, [(dispatch.work, tuple(starts))], dispatch.label)
 
     def _steps(self, name: str, steps: Sequence[PlacedWork], label: str) -> int:
-        """Exports a function of all these kernels, one after the other."""
+        """Exports a function of all these kernels, one after the other, if it has a name."""
         kernels = [self._kernel(work, label) for work, _ in steps]
-        f = WasmFunction(name, _THREADS)
+        f = WasmFunction(name or label, _THREADS)
         for (_, starts), kernel in zip(steps, kernels, strict=True):
             for start in starts:
                 f.i32(start)
             f.get(0).get(1)
             f.get(0).i32(self._scratch).emit("i32.mul").i32(self._memory.bytes).emit("i32.add")
             f.call(kernel)
-        return self._module.add(f, export=name)
+        return self._module.add(f, export=name or None)
 
     def _kernel(self, work: DispatchWork, label: str) -> int:
         # How buffers are bound is of no concern here.

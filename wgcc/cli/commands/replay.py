@@ -11,7 +11,7 @@ from wgcc.cli.commands.train import Interruption, TrainingJob, evaluation_of, re
 from wgcc.cli.data import DataFile, reading_of
 from wgcc.cli.failures import CHECK_FAILED, INTERRUPTED, failures
 from wgcc.cli.options import device_option, json_option
-from wgcc.cli.printing import say, show_json
+from wgcc.cli.printing import plural, say, show_json
 from wgcc.cli.progress import Loading, make_progress
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ def _show(replay: Replay, as_json: bool) -> None:
         })  # fmt: skip
     if parted is None:
         what = "weights are the same bits" if replay.exact else "losses agree within 1 %"
-        say(f"{what} at all {replay.compared} points, the last at step {replay.equal_until}")
+        points = plural(replay.compared, "point")
+        say(f"{what} at {points}, the last at step {replay.equal_until}")
     elif replay.equal_until is None:
         say(f"the weights differ at step {parted}, where the training starts", style="error")
         say("hint: give the weights or the checkpoint it started from: --weights or --from")

@@ -10,6 +10,7 @@ functions, layers, views and loops.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.reductions import arg_reduce
@@ -201,8 +202,12 @@ def _scores(
     tracer: Tracer, name: str, args: BoundArgs, at: Span, scores: str = "logits"
 ) -> tuple[Tensor, Tensor]:
     """`logits [.., C]` and i32 `labels [..]`."""
-    logits = expect.tensor(tracer, args, scores, FLOATS)
     labels = args["labels"]
+    kinds = [getattr(value, "dtype", "") for value in (args[scores], labels)]
+    if kinds[0] in INTEGERS and kinds[1] in FLOATS:
+        problem = tracer.report.error("WG0501", f"{name}: `{scores}` come first, then `labels`", at)
+        raise Stop(problem.help(f"write `{name}({args.text('labels')}, {args.text(scores)})`"))
+    logits = expect.tensor(tracer, args, scores, FLOATS)
     if isinstance(labels, Tensor) and labels.dtype in FLOATS:
         text = f"`labels` must be class numbers (i32), but this is {labels}"
         problem = tracer.report.error("WG0501", text, args.span("labels"), str(labels))
@@ -391,9 +396,5 @@ def _unwrap(at: Span, word: str) -> list[tuple[Span, str]]:
 
 def _closes(text: str) -> bool:
     """Whether no bracket is closed that was not opened."""
-    depth = 0
-    for letter in text:
-        depth += (letter in "([") - (letter in ")]")
-        if depth < 0:
-            return False
-    return depth == 0
+    depths = [0, *accumulate((letter in "([") - (letter in ")]") for letter in text)]
+    return min(depths) == depths[-1] == 0

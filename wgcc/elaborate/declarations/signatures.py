@@ -69,6 +69,9 @@ def dtype_of(context: Context, name: ast.Identifier) -> str:
     if name.text in OTHER_NAMES:
         problem.helps.clear()
         problem.help(f"write `{OTHER_NAMES[name.text]}`", (name.span, OTHER_NAMES[name.text]))
+    elif name.text == "Tensor":
+        problem.helps.clear()
+        problem.help("a tensor's type has its shape: `f32[B, 8]`, or `f32[..]` for any")
     raise Stop(problem)
 
 

@@ -229,6 +229,8 @@ _RULES: dict[type, Callable[[Context, Any], AnyValue]] = {
 
 
 OPTIMIZER_MEMBERS = ("grad_norm", "lr", "step")
+# How many members an error names.
+MOST_NAMED = 8
 
 
 def call(context: Context, function: AnyValue, arguments: Arguments, at: Span) -> AnyValue:
@@ -311,7 +313,13 @@ def _one_of(
     label: str,
 ) -> AnyValue:
     if name.text not in members:
-        raise Stop(context.report.unknown(code, what, name.text, members, name, label))
+        problem = context.report.unknown(code, what, name.text, members, name, label)
+        named = [f"`{key}`" for key in members if key.islower() and not key.startswith("_")]
+        if not problem.helps and named:
+            problem.note(f"it has {', '.join(named[:MOST_NAMED])}")
+        elif (what, name.text) == ("member of `Linear`:", "weight"):
+            problem.note("`w` is [in, out]: PyTorch's `weight`, transposed")
+        raise Stop(problem)
     return context.require(members[name.text])
 
 

@@ -34,7 +34,7 @@ NAMES_OF_OTHER_LANGUAGES = {
     "self": "members are named directly: write `w`, not `self.w`",
     **dict.fromkeys(PREFIXES, "built-in functions need no prefix: write `relu(x)`"),
     **dict.fromkeys(("True", "False"), "write `true` and `false`"),
-    "None": "leave the argument out",
+    "None": "there is no such value: leave the argument out",
     **dict.fromkeys(
         ("opt", "optimizer"),
         "declare one in the model, `optimizer opt: adam { lr = 1e-3 }`; then "

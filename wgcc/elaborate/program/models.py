@@ -20,7 +20,7 @@ from wgcc.elaborate.declarations.optimizers import (
 )
 from wgcc.elaborate.program.entries import trace_entry
 from wgcc.elaborate.program.vocabulary import check_vocabulary, names_tokens, token_vocabulary
-from wgcc.elaborate.program.warnings import warn_of_training
+from wgcc.elaborate.program.warnings import warn_of_layers, warn_of_training
 from wgcc.elaborate.report import MODEL, Place, Stop
 from wgcc.elaborate.tracing.context import Context, Parts
 from wgcc.elaborate.tracing.dims import Dim, sizes_of
@@ -191,6 +191,7 @@ def _warn_unused(
         noun = "parameter" if len(paths) == 1 else "parameters"
         text = f"never used by an entry: {noun} {listing(paths)}"
         context.report.warning("WG0901", text, span)
+    warn_of_layers(context, definition)
 
 
 def _program(

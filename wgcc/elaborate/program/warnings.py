@@ -4,6 +4,7 @@ training that does something else than it seems to."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
@@ -12,6 +13,7 @@ from wgcc.elaborate.declarations.optimizers import listing
 from wgcc.elaborate.tracing.context import Context, Minimized
 from wgcc.elaborate.tracing.values import (
     BUILT_IN,
+    LayerDefinition,
     LoadedFile,
     OptimizerValue,
 )
@@ -141,6 +143,25 @@ def _targets(targets: Sequence[ast.Expr]) -> Iterator[ast.Name]:
             yield target
         elif isinstance(target, ast.TupleExpr):
             yield from _targets(target.items)
+
+
+def warn_of_layers(context: Context, model: LayerDefinition) -> None:
+    """Warn of layers without parameters, such as `Dropout`, that the model's file never names
+    again. Those with parameters are reported with these."""
+    others = [item for item in model.file.tree.items if isinstance(item, ast.Layer)]
+    left_out = {id(item) for item in others if item.is_model and item is not model.node}
+    items = (item for item in model.file.tree.items if id(item) not in left_out)
+    pieces = [piece for item in items for piece in walk(item)]
+    names = [piece.text for piece in pieces if isinstance(piece, (ast.Name, ast.Identifier))]
+    texts = (piece.value for piece in pieces if isinstance(piece, ast.String))
+    counts = Counter([*names, *(word for text in texts for word in re.findall(r"\w+", text))])
+    paths = {part for path in context.parts.params for part in path.split(".")}
+    for piece in pieces:
+        if isinstance(piece, ast.Submodule) and piece.name.text not in paths:
+            name = piece.name
+            if counts[name.text] == 1 and not name.text.startswith("_"):
+                problem = context.report.warning("WG0901", f"nothing uses `{name.text}`", name)
+                problem.help(f"apply it, `x |> {name.text}`, or remove it")
 
 
 # Entries of these names are meant to train.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from wgcc.elaborate.from_pytorch import LAYERS, PREFIXES, SCHEDULES, counterpart
-from wgcc.elaborate.from_pytorch.calls import PytorchArgument, PytorchCall, is_atom
+from wgcc.elaborate.from_pytorch.calls import IGNORED, PytorchArgument, PytorchCall, is_atom
 from wgcc.elaborate.from_pytorch.names import SAME_NAMES
 from wgcc.elaborate.report import SYNONYMS
 from wgcc.elaborate.tracing.context import Context
@@ -130,13 +130,12 @@ def explain_misuse(
 def same_name_code(function: Builtin, call: PytorchCall) -> str:
     rule = SAME_NAMES.get(function.name)
     code = rule.code(call) if rule is not None else None
-    return code or _plain(function.name, call, _new_names(function, call.named))
-
-
-def _new_names(function: Builtin, named: Mapping[str, PytorchArgument]) -> dict[str, str]:
-    """Names of arguments that PyTorch calls differently."""
+    if code is not None:
+        return code
     own = {part.partition("=")[0].strip(" *") for part in function.function.parameters.split(",")}
-    return {name: SYNONYMS[name] for name in named if name not in own and SYNONYMS.get(name) in own}
+    kept = {key: value for key, value in call.named.items() if key in own or key not in IGNORED}
+    renamed = {key: SYNONYMS[key] for key in kept if key not in own and SYNONYMS.get(key) in own}
+    return _plain(function.name, PytorchCall(call.positional, kept), renamed)
 
 
 def _plain(name: str, call: PytorchCall, renamed: Mapping[str, str] | None = None) -> str:
@@ -193,7 +192,8 @@ def _size(context: Context, dim: Dim) -> str:
 def _rate(optimizer: OptimizerValue) -> str:
     settings = (item for item in optimizer.node.items if isinstance(item, ast.Setting))
     rates = (item.value.span.text for item in settings if item.name.text == "lr")
-    return next(rates, "")
+    # `lr = StepLR(opt, 30)` has no rate to multiply.
+    return next((rate for rate in rates if not any(name in rate for name in SCHEDULES)), "")
 
 
 def optimizer_name(context: Context) -> str:

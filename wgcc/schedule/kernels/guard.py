@@ -31,6 +31,7 @@ from wgcc.schedule.kernel import (
 # are called ENTRY/NAME, those of optimizers opt/…, so none of them has this name.
 FLAG_BUFFER = Buffer("guard", 1, "output")
 FLAG = Place(FLAG_BUFFER.name, 0, 1)
+FLAG_BINDING = Binding("flag", "atomic<u32>", FLAG.count, written=True)
 WORKGROUP = 64
 WORDS_PER_GROUP = 64 * WORKGROUP
 MOST_GROUPS = 1024
@@ -130,7 +131,7 @@ def _dispatch(runs: Sequence[_Run]) -> Dispatch:
     ranges = [
         Binding(f"x{i}", "u32", region.count, written=False) for i, region in enumerate(regions)
     ]
-    bindings = (*ranges, Binding("flag", "atomic<u32>", FLAG.count, written=True))
+    bindings = (*ranges, FLAG_BINDING)
     kernel = Kernel(
         "finite",
         bindings,

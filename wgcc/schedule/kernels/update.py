@@ -40,6 +40,8 @@ COPIES = "copies"
 # Words of parameters whose copies start on a boundary for binding.
 STEP = 2 * ALIGNMENT
 LABEL = "f16 copies"
+# The page of kernels that make a step of an optimizer.
+UPDATE_PAGE = "update"
 PAGE = """
 // Element by element, whatever tensor it belongs to{}.
 @compute @workgroup_size(WORKGROUP)
@@ -76,7 +78,7 @@ def _launch(group: Group, context: GroupContext, most: int) -> Launch:
     size = ceil_div(words, width)
     grid = grid_of(ceil_div(size, WORKGROUP))
     return context.launch(
-        "update",
+        UPDATE_PAGE,
         emitter,
         constants={"SIZE": size, "WORKGROUP": WORKGROUP},
         body=_page(grid, width, (*emitter.outer.body, *scalars, *loads, *step, *stores, *copies)),

@@ -71,7 +71,7 @@ class ScratchLayout:
     @property
     def packed_starts(self) -> tuple[int, ...]:
         """The word at which each packed operand starts, and where the last one ends."""
-        sizes = [tiling.depth * tiling.block for tiling in (*self.rights, *self.factors)]
+        sizes = [tiling.packed for tiling in (*self.rights, *self.factors)]
         return tuple(accumulate(sizes, initial=0))
 
     @property
@@ -202,7 +202,8 @@ class _Attention:
         panels = (body.index_of(env, "end") + (COLUMNS - 1)) // COLUMNS - first
         right = first * tiling.panel + layout.packed_starts[number]
         out = (first * COLUMNS + self._scores(number), layout.row_words)
-        multiply(body, (constant(layout.left), right), out, panels, constant(tiling.depth))
+        operands, skip = (constant(layout.left), right), constant(tiling.apart)
+        multiply(body, operands, out, panels, constant(tiling.depth), skip)
 
     def _scores(self, number: int) -> int:
         return self._layout.scores + number * ROWS * self._layout.row_words
@@ -248,7 +249,7 @@ class _Attention:
         start = layout.packed_starts[len(layout.rights) + number]
         operands = (low * SPREAD + layout.left, low * COLUMNS + start)
         depth = body.index_of(env, "end") - low
-        skip = (constant(layout.columns) - depth) * COLUMNS
+        skip = (constant(layout.columns) - depth) * COLUMNS + tiling.apart
         panels = constant(tiling.block // COLUMNS)
         multiply(body, operands, (constant(layout.out), tiling.block), panels, depth, skip)
         self._rows(lambda inner: self._finish(inner, number), env)

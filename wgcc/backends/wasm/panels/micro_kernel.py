@@ -118,6 +118,8 @@ def _store(f: WasmFunction, sums: list[int]) -> None:
         f.get(row).get(total).emit("v128.store", offset=i % 2 * _VECTOR)
 
 
+# Words of two lines of a cache, and of a distance at which words take the same place in it.
+LINE, ALIASED = 32, 1024
 # Words of scratch memory that a block of the right operand may take: it should stay in the cache.
 MOST_PACKED = 1 << 17
 # With fewer rows, threads share out columns: blocks of at least MIN_BLOCK, about SHARES of them.
@@ -162,13 +164,23 @@ class Tiling:
 
     @property
     def panel(self) -> int:
-        """Words of a panel of the right operand."""
-        return self.depth * COLUMNS
+        """Words of a panel of the right operand, with those that keep it apart from the next."""
+        return self.depth * COLUMNS + self.apart
+
+    @property
+    def apart(self) -> int:
+        """Words after a panel: at distances of whole pages, caches can hold only a few panels."""
+        return LINE if self.depth * COLUMNS % ALIASED == 0 else 0
+
+    @property
+    def packed(self) -> int:
+        """Words of the panels of a block."""
+        return self.block // COLUMNS * self.panel
 
     @property
     def left(self) -> int:
         """The word from which on four rows of the left operand are packed."""
-        return self.depth * self.block
+        return self.packed
 
     @property
     def out(self) -> int:

@@ -115,7 +115,7 @@ class _Product:
         operands = (constant(tiling.left), constant(0))
         panels = (body.index_of(env, "columns") + (COLUMNS - 1)) // COLUMNS
         out = (constant(tiling.out), tiling.block)
-        multiply(body, operands, out, panels, constant(tiling.depth))
+        multiply(body, operands, out, panels, constant(tiling.depth), constant(tiling.apart))
 
     def _row(self, env: Env) -> Index:
         """The number of a row; beyond the last one, that of the last one."""
