@@ -52,7 +52,7 @@ _OPTIONS = several(
         "--memory",
         metavar="SIZE",
         callback=memory_size,
-        help="With --lora: limit of memory, such as 200MB; activations are computed again to meet it.",
+        help="With --lora: limit of memory, such as 200MB; activations are computed again.",
     ),
 )
 
