@@ -41,13 +41,13 @@ const panel = page.panel;
 
 // ---- reading
 
-/** @param {PathFile[]} chosen */
-async function takeFiles(chosen) {
+/** @param {PathFile[]} chosen @param {any} [options] */
+async function takeFiles(chosen, options = {}) {
   if (!chosen.length) return;
   panel.source = new DataSource(filesGiven(chosen));
   panel.label = panel.source.name;
-  panel.options = {};
-  $('missing').value = 'drop';
+  panel.options = options;
+  $('missing').value = options.missing ?? 'drop';
   await readFiles();
 }
 
@@ -75,7 +75,7 @@ async function readWithOptions() {
   const hasSources = Object.values(known?.inputs ?? {}).some(({ sources }) => sources);
   if (!hasSources || Object.keys(panel.options).length) return readScaled({});
   try {
-    return await readScaled({ preparation: known });
+    return await readScaled({ preparation: known, missing: known.missing });
   } catch {
     return readScaled({ encode: true });
   }
@@ -291,5 +291,6 @@ export function dataCard() {
   $('missing').onchange = guarded(({ target }) => readWith({ missing: target.value }));
   $('generate').onclick = take('Invented data', useInvented);
   $('built').onclick = take('The data of this page', useBuilt);
+  panel.take = takeFiles;
   listenForFiles(takeFiles);
 }
