@@ -67,6 +67,7 @@ class OpenedModel(StepsInHalves):
         self._write(values.constants)
         words = values.words(seed)
         self._write(with_progress(words, on_bytes) if on_bytes else words, Progress())
+        self._unkept = values.unkept
 
     @property
     def plan(self) -> Plan:
