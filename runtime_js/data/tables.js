@@ -6,6 +6,7 @@ import { readAmounts } from './amounts.js';
 import { isMissing, numberParser } from './cells.js';
 import { readClasses } from './classes.js';
 import { makeTable } from './columns.js';
+import { noteDoubts } from './doubts.js';
 import { Port } from './form.js';
 import { extended, KnownClasses } from './known_classes.js';
 import { isOneHot, matchColumns } from './matching.js';
@@ -97,6 +98,8 @@ class Reading {
       arrays[name] = Object.assign(array, { shape });
     }
     const { preparation, missing = 'drop' } = this.options;
+    if (this.entry.training && !preparation)
+      await noteDoubts(this.source, this.matching, inputs, arrays, rows);
     const target = this.matching.target ?? null;
     return new Data({
       arrays: { ...arrays, ...others },

@@ -75,7 +75,7 @@ async function readWithOptions() {
   const hasSources = Object.values(known?.inputs ?? {}).some(({ sources }) => sources);
   if (!hasSources || Object.keys(panel.options).length) return readScaled({});
   try {
-    return await readScaled({ preparation: known });
+    return await readScaled({ preparation: known, missing: known.missing });
   } catch {
     return readScaled({ encode: true });
   }

@@ -194,7 +194,7 @@ LARGEST = {
     "wgcc/draw.js": 2550,
     "wgcc/inspect.js": 4550,
     "wgcc/calls.js": 8400,
-    "wgcc/data.js": 23100,
+    "wgcc/data.js": 24200,
     "wgcc/receipts.js": 2300,
     "wgcc/worker.js": 3100,
     "wgcc/serve.js": 1300,

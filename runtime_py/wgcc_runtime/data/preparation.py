@@ -104,7 +104,8 @@ def parse_preparation(text: str, what: str) -> Preparation:
 def prepared_inputs(preparation: Preparation, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Raw rows as the model takes them: columns that were scaled for training are scaled."""
     specs = preparation["inputs"]
-    return {name: _prepare(name, value, specs.get(name)) for name, value in inputs.items()}
+    fills = preparation.get("missing") == "mean"
+    return {name: _prepare(name, value, specs.get(name), fills) for name, value in inputs.items()}
 
 
 def readable_outputs(
@@ -138,11 +139,13 @@ def _are_numbers(names: list[str] | None) -> bool:
     return names is not None and names == [str(number) for number in range(len(names))]
 
 
-def _prepare(name: str, value: Any, spec: Mapping[str, Any] | None) -> Any:
+def _prepare(name: str, value: Any, spec: Mapping[str, Any] | None, fills: bool) -> Any:
     if not spec:
         return value
     if is_frame(value) and "sources" in spec:
         value = _frame_features(value, spec, name)
+        if fills and "mean" in spec:
+            value = np.where(np.isnan(value), spec["mean"], value)
     elif is_frame(value) and "columns" in spec:
         value = _select_columns(value, spec["columns"], name)
     return _scale(value, spec) if "mean" in spec else value

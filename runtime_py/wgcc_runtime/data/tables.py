@@ -11,6 +11,7 @@ from wgcc_runtime.arrays import CALLER_TYPES, Array
 from wgcc_runtime.data.classes import read_classes
 from wgcc_runtime.data.columns import NUMBERS, Column, Table, make_table
 from wgcc_runtime.data.csv_records import Delimited
+from wgcc_runtime.data.doubts import note_doubts
 from wgcc_runtime.data.features import read_amounts
 from wgcc_runtime.data.form import EntryForm, ModelForm, Port
 from wgcc_runtime.data.known_classes import KnownClasses, known_in, with_classes
@@ -85,6 +86,8 @@ class _Reading:
         specs, arrays = {}, {}
         for name in self._entry.rows:
             specs[name], arrays[name] = self._input(name, rows)
+        if self._entry.training and not self._options.preparation:
+            note_doubts(self._source, self._matching, specs, arrays, rows)
         return Data(
             arrays={**arrays, **others},
             preparation=self._preparation(specs),
