@@ -37,9 +37,6 @@ from wgcc.schedule.kernel import (
 from wgcc.schedule.kernels.guard import FLAG, FLAG_BINDING, WORDS_PER_GROUP, guard
 from wgcc.schedule.kernels.update import UPDATE_PAGE
 
-# Where undoing a step takes fewer bytes, it is done with copies: these are made once for all the
-# steps of a submit, while updates would be computed twice in each of them.
-LEAST_COPIED = 1 << 24
 # Bytes that may be kept beside.
 MOST_KEPT = 1 << 22
 _TEST = """
