@@ -340,6 +340,8 @@ await page.click('#sizes summary');
 await page.fill('#size-fields label:has-text("H") input', '48');
 await page.keyboard.press('Tab');
 seen.twin = await train(page);
+await page.click('#tabs button:text-is("Run")');
+await judge(page, 'a model that runs');
 await bringData(page);
 await kernelAndBack(page);
 await kernelLines(page);
