@@ -40,6 +40,8 @@ PAGES = {
     "snake": Page("snake"),
     "cartpole": Page("cartpole", model="../snake/cartpole.wg"),
     "siren": Page("siren"),
+    "diffusion": Page("diffusion", data=("../digits/train.safetensors",)),
+    "plane": Page("plane", data=("../digits/train.safetensors",)),
     "inside": Page("inside", model="../chargpt/inside.wg", weights="lora/base.safetensors"),
 }
 

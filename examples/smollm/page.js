@@ -33,7 +33,7 @@ const folder = await storageFolder();
 
 put(
   'about',
-  `For models of ${plan.model.name.replace(/_Lora$/, '').replaceAll('_', ' ')}. It needs ${megabytes(plan.memory.peak)} MB of memory, and the file's size once more.`,
+  `For models of ${plan.model.name.replace(/_Lora$/, '').replaceAll('_', ' ')}. It needs ${megabytes(plan.memory.peak)} MB of memory, and the file's size once more while it is opened.`,
 );
 put('memory', `${megabytes(plan.memory.peak)} MB`);
 show({ 'keep-row': folder });

@@ -2,7 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { folder, open, seen, text, train } from './page_tools.mjs';
+import { answer } from './browser.mjs';
+import { open, seen, text, train } from './page_tools.mjs';
 
 const require = createRequire(join(process.env.NODE_FOLDER, 'from-here.js'));
 const [, files] = process.argv.slice(2);
@@ -106,6 +107,4 @@ async function classes() {
   return found;
 }
 
-const result = { numbers: await numbers(), classes: await classes(), problems: seen.problems };
-console.log(JSON.stringify({ ...result, folder }));
-process.exit(0);
+answer({ numbers: await numbers(), classes: await classes(), problems: seen.problems });
