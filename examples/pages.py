@@ -39,6 +39,9 @@ PAGES = {
     "chargpt": Page("chargpt", data=("train.safetensors", "test.safetensors")),
     "snake": Page("snake"),
     "cartpole": Page("cartpole", model="../snake/cartpole.wg"),
+    "siren": Page("siren"),
+    "diffusion": Page("diffusion", data=("../digits/train.safetensors",)),
+    "plane": Page("plane", data=("../digits/train.safetensors",)),
     "inside": Page("inside", model="../chargpt/inside.wg", weights="lora/base.safetensors"),
 }
 

@@ -25,23 +25,23 @@ export function fourBits(bytes, type, outputs, inputs, place) {
     for (let block = 0; block < blocks; block++) {
       const at = (row * blocks + block) * type.bytes;
       const groups = type.name === 'Q4_K' ? groupsOfK(bytes, at) : [groupOf(bytes, at, type.name)];
-      groups.forEach(({ d, m, nibbles }, k) => {
+      groups.forEach(({ d, m, nibbles, start }, k) => {
         const group = block * groups.length + k;
         scale[group * outputs + column] = d;
         low[group * outputs + column] = m;
-        for (let i = 0; i < 16; i++) w[(group * 16 + i) * outputs + column] = nibbles[i];
+        for (let i = 0; i < 16; i++) w[(group * 16 + i) * outputs + column] = nibbles[start + i];
       });
     }
   }
   return { w, scale, low };
 }
 
-/** Scale, low and 16 bytes of a block of Q4_0 or Q4_1. */
+/** Scale and low of a block of Q4_0 or Q4_1, and where its 16 bytes are. */
 function groupOf(bytes, at, name) {
   const d = halfAt(bytes, at);
   const start = at + (name === 'Q4_1' ? 4 : 2);
   const m = name === 'Q4_1' ? halfAt(bytes, at + 2) : -8 * d;
-  return { d, m, nibbles: bytes.subarray(start, start + 16) };
+  return { d, m, nibbles: bytes, start };
 }
 
 /** The eight groups of a block of Q4_K, whose scales and minima have 6 bits. */
@@ -58,7 +58,7 @@ function groupsOfK(bytes, at) {
       j % 2 ? byte >> 4 : byte & 15,
     );
     const nibbles = Uint8Array.from({ length: 16 }, (_, k) => q[k] | (q[k + 16] << 4));
-    return { d: Math.fround(d * s), m: Math.fround(-least * l), nibbles };
+    return { d: Math.fround(d * s), m: Math.fround(-least * l), nibbles, start: 0 };
   });
 }
 

@@ -177,10 +177,9 @@ function matrixSource(gguf, name, layer, part, turns = 0) {
     const key = `${gguf.name} ${name}`;
     if (converted.key !== key) {
       const bytes = await gguf.read(tensor);
-      converted = {
-        key,
-        parts: matrixParts(bytes, tensor.type, kind, { outputs, inputs, group, turns }),
-      };
+      const sizes = { outputs, inputs, group, turns };
+      converted = { key, parts: matrixParts(bytes, tensor.type, kind, sizes) };
+      release(bytes);
     }
     yield bytesOf(converted.parts[part]);
   };
@@ -231,6 +230,7 @@ function tableSource(gguf, layer, part) {
       const parts = Array.from({ length: rows }, (_, row) =>
         bytesOf(rowOfBytes(bytes, tensor.type, row, inputs, group)[part]),
       );
+      release(bytes);
       yield new Uint8Array(await new Blob(parts).arrayBuffer());
     }
   };
@@ -264,29 +264,36 @@ class MadeFile {
     this.size = this.header.size + end;
   }
 
+  /** No `ReadableStream`, which would read ahead: when a piece is asked for, the last one was used. */
   stream() {
-    return streamOf(this.sources, this.header);
+    const pieces = this.pieces();
+    return {
+      getReader: () => ({ read: () => pieces.next(), cancel: async () => pieces.return() }),
+    };
   }
 
-  arrayBuffer() {
-    return new Response(this.stream()).arrayBuffer();
+  async arrayBuffer() {
+    const copies = [];
+    for await (const piece of this.pieces()) copies.push(piece.slice());
+    return new Blob(copies).arrayBuffer();
+  }
+
+  async *pieces() {
+    // An earlier reading may have ended in the middle.
+    converted = { key: '', parts: {} };
+    yield new Uint8Array(await this.header.arrayBuffer());
+    for (const { pieces } of Object.values(this.sources))
+      for await (const piece of pieces()) {
+        yield piece;
+        release(piece);
+      }
+    converted = { key: '', parts: {} };
   }
 }
 
-function streamOf(sources, header) {
-  async function* pieces() {
-    yield new Uint8Array(await header.arrayBuffer());
-    for (const { pieces } of Object.values(sources)) yield* pieces();
-    converted = { key: '', parts: {} };
-  }
-  const iterator = pieces();
-  return new ReadableStream({
-    async pull(controller) {
-      const { done, value } = await iterator.next();
-      if (done) controller.close();
-      else controller.enqueue(value);
-    },
-  });
+/** Frees memory at once: browsers collect hundreds of megabytes before they do. */
+function release({ buffer }) {
+  buffer.transfer?.(0);
 }
 
 /** Length and table of a safetensors file. */

@@ -33,7 +33,7 @@ const folder = await storageFolder();
 
 put(
   'about',
-  `For models of ${plan.model.name.replace(/_Lora$/, '').replaceAll('_', ' ')}. It needs ${megabytes(plan.memory.peak)} MB of memory, and the file's size once more.`,
+  `For models of ${plan.model.name.replace(/_Lora$/, '').replaceAll('_', ' ')}. It needs ${megabytes(plan.memory.peak)} MB of memory, and the file's size once more while it is opened.`,
 );
 put('memory', `${megabytes(plan.memory.peak)} MB`);
 show({ 'keep-row': folder });
@@ -221,6 +221,9 @@ matchMedia('(prefers-color-scheme: dark)').addEventListener('change', showCurve)
 
 // ---- before and after
 
+/** Corrections are products of two matrices: without the second, there are none. */
+const SECOND = Object.keys(plan.tensors).filter(name => name.endsWith('.lora_b'));
+
 /** The same question without and with what was learned, which is as before afterwards. */
 async function compare() {
   const text = $('both-question').value.trim();
@@ -229,12 +232,16 @@ async function compare() {
   put('after', hasLearned ? '…' : 'Nothing was learned yet.');
   const calm = { ...settings(), temperature: 0, steps: COMPARED };
   if (!hasLearned) return write($('before'), await model.chat(calm), text);
-  const learned = await model.save();
+  const learned = await model.params(SECOND);
+  const nothing = Object.entries(learned).map(([name, { shape, length }]) => [
+    name,
+    Object.assign(new Float32Array(length), { shape }),
+  ]);
   try {
-    await model.loadAdapter(null);
+    await model.loadParams(Object.fromEntries(nothing), { strict: false });
     await write($('before'), await model.chat(calm), text);
   } finally {
-    await model.restore(learned);
+    await model.loadParams(learned, { strict: false });
   }
   await write($('after'), await model.chat(calm), text);
 }

@@ -116,6 +116,7 @@ export class Session {
   async connect(choice) {
     this.#waiter = new Waiter();
     this.machine = await this.#open(choice, this.#waiter);
+    this.values.stored.again?.forget();
     this.#guards.clear();
     this.captures.clear();
   }
@@ -197,7 +198,10 @@ export class Session {
     const { words, progress } = this.snapshot;
     const { steps } = progress;
     const lost = mapRecord(this.progress.steps, (made, name) => made - (ownOf(steps, name) ?? 0));
-    await this.writeAll({ ...this.values.constants, ...words }, progress);
+    const { stored, constants } = this.values;
+    // Snapshots of large models leave out what starts anew.
+    const start = stored.again ? await this.values.words() : { ...constants };
+    await this.writeAll(start, progress, words);
     return { steps: { ...steps }, lost };
   }
 
@@ -251,11 +255,19 @@ export class Session {
   }
 
   /**
-   * @param {NamedWords} words @param {Progress} [progress] of training with these values
+   * @param {NamedWords} start @param {Progress} [progress] of training with these values, where
+   *   `start` is what `values` gave, and is left empty @param {NamedWords} [others] in its place
    */
-  async writeAll(words, progress) {
+  async writeAll(start, progress, others = {}) {
+    const words = { ...start, ...others };
+    const { again } = this.values.stored;
+    if (progress) again?.settle(others);
+    const kept = filterRecord(words, (_, name) => this.#isKept(name));
     let waiting = 0;
-    for (const [name, list] of Object.entries(words))
+    for (const name of Object.keys(words)) {
+      const list = words[name];
+      delete words[name];
+      if (progress) delete start[name];
       for (let at = 0; at < list.byteLength; at += PIECE_BYTES) {
         const piece = list.subarray(at / WORD_BYTES, (at + PIECE_BYTES) / WORD_BYTES);
         this.machine.write(this.plan.tensors[name], piece, at);
@@ -265,10 +277,12 @@ export class Session {
         await this.machine.finish();
         waiting = 0;
       }
+      if (progress) again?.drop(name, list);
+    }
     await this.machine.finish();
     if (!progress) return;
     this.progress = progress;
-    this.#remember(words);
+    this.#remember(kept);
   }
 
   /**
@@ -284,13 +298,18 @@ export class Session {
 
   /** Keeps a copy of everything on the host, for `recover`. */
   async takeSnapshot() {
-    this.#remember(await this.readAll());
+    this.#remember(await this.readAll((_, name) => this.#isKept(name)));
   }
 
   /** @param {NamedWords} words */
   #remember(words) {
     const progress = structuredClone(this.progress);
     this.snapshot = { words, progress, takenAt: performance.now() };
+  }
+
+  /** Whether snapshots hold a tensor. @param {string} name */
+  #isKept(name) {
+    return !this.values.stored.again?.isLeftOut(name);
   }
 
   // ---- entries

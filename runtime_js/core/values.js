@@ -5,15 +5,25 @@ import { isPersistent, wordCount } from './plan.js';
 import { filterRecord, mapRecord, ownOf } from './records.js';
 import { decodeBase64, isSealed, sealedTensors } from './seal.js';
 
-/** @import { NamedWords } from './arrays.js' */
+/** @import { NamedWords, Words } from './arrays.js' */
 /** @import { Bundle, LoadOptions, OnBytes } from './loader.js' */
 /**
+ * @typedef {object} ReadAgain
+ * @property {(name: string) => boolean} isOnDevice
+ * @property {(name: string) => boolean} isLeftOut
+ * @property {() => void} forget
+ * @property {(values: StartValues, isGiven: boolean) => Promise<StoredValues>} complete
+ * @property {(others: NamedWords) => void} settle
+ * @property {(name: string, words: Words) => void} drop
+ * @property {(others: NamedWords) => void} note
+ *
  * @typedef {object} StoredValues
  * @property {NamedWords} constants
  * @property {NamedWords} own from the bundle's weights
  * @property {NamedWords} given by the caller
  * @property {any} [preparation] stored with given weights
  * @property {boolean} isComplete whether `own` holds every parameter and state
+ * @property {ReadAgain} [again] of large weights that are not kept: see files/read_again.js
  */
 
 /** The words of every parameter, state and constant at the start, for any seed. */
@@ -43,7 +53,7 @@ export class StartValues {
    * @param {number | null} [seed] null: none
    */
   words(seed = this.seed) {
-    return this.#words(seed, this.stored.given);
+    return this.#words(seed, true);
   }
 
   /**
@@ -52,19 +62,23 @@ export class StartValues {
    */
   async ownWords() {
     const { builtSeed } = await loadFiles();
-    return this.#words(await builtSeed(this.bundle), {});
+    return this.#words(await builtSeed(this.bundle), false);
   }
 
   /**
-   * @param {number | null | undefined} seed @param {NamedWords} given
+   * @param {number | null | undefined} seed @param {boolean} isGiven whether given weights count
    * @returns {Promise<NamedWords>}
    */
-  async #words(seed, given) {
-    const { own, isComplete } = this.stored;
+  async #words(seed, isGiven) {
+    const { again } = this.stored;
+    const stored = (await again?.complete(this, isGiven)) ?? this.stored;
+    const { own, isComplete } = stored;
     if (seed == null && isComplete) return { ...this.constants, ...own };
     const { startWords } = await loadDraw();
+    const tensors = filterRecord(this.tensors, (_, name) => !again?.isOnDevice(name));
+    const given = isGiven ? stored.given : {};
     const record = this.bundle.plan.weights;
-    const drawn = await startWords(this.tensors, own, given, seed, record, this.onBytes);
+    const drawn = await startWords(tensors, own, given, seed, record, this.onBytes);
     return { ...this.constants, ...drawn };
   }
 }

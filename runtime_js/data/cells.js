@@ -35,7 +35,7 @@ export function parseComma(cell) {
 }
 
 /** @param {number} value */
-function finite(value) {
+export function finite(value) {
   return Math.abs(value) <= LARGEST ? value : Number.NaN;
 }
 

@@ -16,6 +16,7 @@ import { forEachIndex, forEachItem } from './pause.js';
  * @property {string[]} cells
  * @property {Kind} kind
  * @property {Float64Array} values its numbers; NaN where there is none
+ * @property {string} [unit] of numbers that were read as amounts; it may be empty
  * @property {Set<string>} distinct cells of a column of names that are not missing
  * @typedef {object} Table
  * @property {Source} source

@@ -3,11 +3,13 @@
 import DATA_WORDS from '../../runtime_py/wgcc_runtime/tables/data_words.json' with { type: 'json' };
 import { byCodePoints, firstOf } from './classes.js';
 import { firstName } from './columns.js';
+import { findSources, makeFeatures, numberSource } from './features.js';
 import { forEachItem } from './pause.js';
 import { quotedNames, shown } from './source.js';
 
 /** @import { Column, Table } from './columns.js' */
 /** @import { EntryForm, Port } from './form.js' */
+/** @import { FeatureSource } from './features.js' */
 /** @import { Options } from './options.js' */
 
 const TARGET_NAMES = DATA_WORDS.target;
@@ -16,6 +18,8 @@ const TARGET_NAMES = DATA_WORDS.target;
 export class Matching {
   /** @type {Map<string, Column[]>} */
   columns = new Map();
+  /** Of the inputs whose columns are features of others. @type {Map<string, FeatureSource[]>} */
+  sources = new Map();
 
   /** @param {string | undefined} target */
   constructor(target) {
@@ -34,7 +38,7 @@ export class Matching {
  * @param {Options} options
  */
 export async function matchColumns(table, entry, target, options) {
-  const matcher = new Matcher(table, entry, target);
+  const matcher = new Matcher(table, entry, target, Boolean(options.encode));
   await matcher.byOptions(options);
   await matcher.byName();
   await matcher.byTarget();
@@ -44,8 +48,12 @@ export async function matchColumns(table, entry, target, options) {
 }
 
 class Matcher {
-  /** @param {Table} table @param {EntryForm} entry @param {string | undefined} target */
-  constructor(table, entry, target) {
+  /**
+   * @param {Table} table @param {EntryForm} entry @param {string | undefined} target
+   * @param {boolean} isEncoding
+   */
+  constructor(table, entry, target, isEncoding) {
+    this.isEncoding = isEncoding;
     this.table = table;
     this.entry = entry;
     this.source = table.source;
@@ -106,9 +114,10 @@ class Matcher {
     if (!this.#open().length) return;
     const name = this.#oneLeft(this.#open());
     const port = this.entry.inputs[name];
-    const columns = this.left;
+    const raw = this.left;
+    const columns = await this.#features(name, raw);
     if (fill(columns, port)) {
-      await this.#assign(name, columns);
+      this.#put(name, raw, columns);
       return;
     }
     await this.#checkNumbers(name, columns);
@@ -126,16 +135,37 @@ class Matcher {
     return this.entry.rows.filter(name => !this.found.columns.has(name));
   }
 
-  /** @param {string} name of an input @param {Column[]} columns */
-  async #assign(name, columns) {
-    this.#refuseTwice(columns);
-    this.found.columns.set(name, columns);
-    this.left = this.left.filter(column => !columns.includes(column));
+  /** @param {string} name of an input @param {Column[]} raw columns of the file */
+  async #assign(name, raw) {
+    this.#refuseTwice(raw);
+    const columns = await this.#features(name, raw);
+    this.#put(name, raw, columns);
     const port = this.entry.inputs[name];
     if (fill(columns, port)) return;
     await this.#checkNumbers(name, columns);
     const values = { input: name, size: port.rowSize, ...countedColumns(columns) };
     this.source.refuse('column-count', values);
+  }
+
+  /** @param {string} name @param {Column[]} raw @param {Column[]} columns */
+  #put(name, raw, columns) {
+    this.found.columns.set(name, columns);
+    this.left = this.left.filter(column => !raw.includes(column));
+  }
+
+  /** The columns that an input takes; with `encode` these are features of the file's. @param {string} name @param {Column[]} columns */
+  async #features(name, columns) {
+    const port = this.entry.inputs[name];
+    const isClass = columns.length === 1 && isOneHot(columns[0], port);
+    if (!this.isEncoding || !port.isFloat || isClass) return columns;
+    if (name === this.found.target) {
+      this.found.sources.set(name, columns.map(numberSource));
+      return columns;
+    }
+    const sources = await findSources(this.table, columns);
+    this.found.sources.set(name, sources);
+    const kept = columns.filter(one => sources.some(({ column }) => column === one.name));
+    return makeFeatures(this.table, kept, sources);
   }
 
   /** A model that is given what it shall predict learns nothing. @param {Column[]} columns */

@@ -8,6 +8,7 @@ import { fail } from '../core/errors.js';
  * @property {string | null} [target]
  * @property {string[] | Record<string, string[]> | null} [columns] for the one input, or by input
  * @property {boolean} [scale]
+ * @property {boolean} [encode]
  * @property {'drop' | 'mean'} [missing]
  * @property {',' | '.' | null} [decimal]
  * @property {'drop' | null} [unknown]
@@ -22,6 +23,7 @@ const CHOICES = {
   decimal: [',', '.', null],
   unknown: ['drop', null],
   scale: [false, true],
+  encode: [false, true],
 };
 const OTHERS = ['entry', 'target', 'columns', 'values', 'preparation', 'name'];
 

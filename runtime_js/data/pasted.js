@@ -1,27 +1,40 @@
 // Rows of numbers that people paste: read as a table is, by the rules of wgcc/DATA.md for encodings,
 // delimiters, decimal commas and headers.
 
+import { readAmounts } from './amounts.js';
 import { isMissing, numberParser } from './cells.js';
 import { makeTable } from './columns.js';
 import { decode } from './decode.js';
+import { makeFeatures } from './features.js';
 import { readRecords } from './records.js';
 import { Source, shown } from './source.js';
 
 /** @import { Column, Table } from './columns.js' */
+/** @import { FeatureSource } from './features.js' */
 
 /**
- * Numbers for columns of these names: found by a header that has all of them, else by their order.
- * @param {string} text @param {string[]} names @param {string} [decimal] how numbers are written
- * @returns {Promise<number[][]>} rows
+ * Rows for columns of these names: found by a header that has all of them, else by their order.
+ * @param {string} text @param {FeatureSource[]} sources @param {string} [decimal] how numbers are
+ *   written
+ * @returns {Promise<{cells: (string | number)[], numbers: number[]}[]>} as the text has them, and as
+ *   the model takes them
  */
-export async function readPasted(text, names, decimal) {
+export async function readPasted(text, sources, decimal) {
+  const names = sources.map(({ column }) => column);
   const source = new Source('The text');
   const chunks = await decode(new TextEncoder().encode(text), source);
   const records = await readRecords(chunks, source);
   const parse = await numberParser(records, decimal, source);
   const table = await makeTable(records, parse, source, new Set(names));
+  await readAmounts(table, parse);
   const columns = columnsFor(table, names);
-  return table.lines.map((line, row) => columns.map(column => numberAt(column, row, line, source)));
+  const features = await makeFeatures(table, columns, sources);
+  return table.lines.map((line, row) => ({
+    cells: columns.map(({ kind, cells, values }) =>
+      kind === 'numbers' ? values[row] : cells[row],
+    ),
+    numbers: features.map(feature => numberAt(feature, table, row, line)),
+  }));
 }
 
 /** @param {Table} table @param {string[]} names */
@@ -34,9 +47,12 @@ function columnsFor({ columns, lines, source }, names) {
   return used;
 }
 
-/** @param {Column} column @param {number} row @param {number} line @param {Source} source */
-function numberAt({ cells, values, number }, row, line, source) {
+/** @param {Column} feature @param {Table} table @param {number} row @param {number} line */
+function numberAt({ cells, values, number }, { columns, source }, row, line) {
   if (!Number.isNaN(values[row])) return values[row];
+  const { name: column, cells: raw } = columns[number - 1];
+  if (!isMissing(raw[row]) && isMissing(cells[row]))
+    source.refuse('no-name', { column, cell: shown(raw[row]) }, line, number);
   if (isMissing(cells[row])) source.refuse('missing-number', {}, line, number);
   return source.refuse('no-number', { cell: shown(cells[row]) }, line, number);
 }

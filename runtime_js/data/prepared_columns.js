@@ -2,24 +2,28 @@
 // prepared_columns.py.
 
 import { firstName } from './columns.js';
+import { makeFeatures } from './features.js';
 import { Matching } from './matching.js';
 import { shown } from './source.js';
 
 /** @import { Column, Table } from './columns.js' */
+/** @import { FeatureSource } from './features.js' */
 /** @import { EntryForm } from './form.js' */
 
 /**
  * The columns that the preparation names; in a table without header, by their order.
  * @param {Table} table @param {EntryForm} entry @param {any} preparation
  */
-export function findPrepared(table, entry, preparation) {
+export async function findPrepared(table, entry, preparation) {
   const found = new Matching(entry.rows.find(name => name === preparation.target));
   for (const name of entry.rows) {
     const spec = preparation.inputs[name];
     if (!spec?.columns) table.source.refuse('no-table', { input: name });
-    const columns = columnsNamed(table, entry, spec.columns);
-    found.columns.set(name, columns);
-    if (spec.kind === 'columns') checkNumbers(table, name, columns);
+    const sources = /** @type {FeatureSource[] | undefined} */ (spec.sources);
+    const columns = columnsNamed(table, entry, sources?.map(one => one.column) ?? spec.columns);
+    const plain = columns.filter((_, i) => !sources?.[i].names && !sources?.[i].date);
+    if (spec.kind === 'columns') checkNumbers(table, name, plain);
+    found.columns.set(name, sources ? await makeFeatures(table, columns, sources) : columns);
   }
   return found;
 }

@@ -2,9 +2,11 @@
 // tables.py.
 
 import { ownOf } from '../core/records.js';
+import { readAmounts } from './amounts.js';
 import { isMissing, numberParser } from './cells.js';
 import { readClasses } from './classes.js';
 import { makeTable } from './columns.js';
+import { noteDoubts } from './doubts.js';
 import { Port } from './form.js';
 import { extended, KnownClasses } from './known_classes.js';
 import { isOneHot, matchColumns } from './matching.js';
@@ -17,6 +19,7 @@ import { deviationOf, meanOf, needsScaling } from './scaling.js';
 import { shown } from './source.js';
 
 /** @import { Column, Table } from './columns.js' */
+/** @import { FeatureSource } from './features.js' */
 /** @import { EntryForm, ModelForm } from './form.js' */
 /** @import { Matching } from './matching.js' */
 /** @import { Options } from './options.js' */
@@ -34,12 +37,18 @@ import { shown } from './source.js';
 export async function readTable(records, source, form, entry, options, header) {
   const others = otherInputs(entry, options.values ?? {}, source);
   const { preparation } = options;
-  const prepared = Object.values(preparation?.inputs ?? {}).flatMap(({ columns = [] }) => columns);
+  /** @type {any[]} */
+  const specs = Object.values(preparation?.inputs ?? {});
+  const prepared = specs.flatMap(({ columns = [], sources = [] }) => [
+    ...columns,
+    ...sources.map((/** @type {FeatureSource} */ { column }) => column),
+  ]);
   const asked = new Set([...askedColumns(options), ...Object.keys(entry.inputs), ...prepared]);
   const parse = await numberParser(records, options.decimal, source);
   const table = await makeTable(records, parse, source, asked, header);
+  if (options.encode || specs.some(({ sources }) => sources)) await readAmounts(table, parse);
   const matching = preparation
-    ? findPrepared(table, entry, preparation)
+    ? await findPrepared(table, entry, preparation)
     : await matchColumns(table, entry, form.target(entry), options);
   noteInputs(source, matching);
   return new Reading(table, entry, matching, options, form.classes).data(others);
@@ -55,6 +64,8 @@ function noteInputs({ preview }, matching) {
 class Reading {
   /** @type {Column[]} */
   #needsScaling = [];
+  /** Numbers of columns. @type {Set<number>} */
+  #filled = new Set();
 
   /**
    * @param {Table} table @param {EntryForm} entry @param {Matching} matching
@@ -87,6 +98,8 @@ class Reading {
       arrays[name] = Object.assign(array, { shape });
     }
     const { preparation, missing = 'drop' } = this.options;
+    if (this.entry.training && !preparation)
+      await noteDoubts(this.source, this.matching, inputs, arrays, rows);
     const target = this.matching.target ?? null;
     return new Data({
       arrays: { ...arrays, ...others },
@@ -135,7 +148,7 @@ class Reading {
   async #keptRows() {
     const { lines } = this.table;
     const filled = this.#filledColumns();
-    const needed = this.matching.used().filter(column => !filled.includes(column));
+    const needed = this.matching.used().filter(({ number }) => !filled.has(number));
     /** @type {number[]} */
     const rows = [];
     /** @type {Map<Column, Dropped>} */
@@ -146,19 +159,25 @@ class Reading {
         rows.push(row);
         return;
       }
-      const reason = `no value in \`${missing.name}\``;
+      const reason = `no value in \`${this.#rawName(missing.number)}\``;
       const { count, first } = dropped.get(missing) ?? { count: 0, first: lines[row] };
       dropped.set(missing, { reason, count: count + 1, first });
     });
     return { rows: new Uint32Array(rows), dropped: [...dropped.values()] };
   }
 
-  /** The columns whose missing cells become the mean. */
+  /** The name in the file, also of features. @param {number} number of a column */
+  #rawName(number) {
+    return this.table.columns[number - 1].name;
+  }
+
+  /** Numbers of the columns whose missing cells become the mean. */
   #filledColumns() {
-    if (this.options.missing !== 'mean') return [];
-    return [...this.matching.columns]
+    if (this.options.missing !== 'mean') return new Set();
+    const filled = [...this.matching.columns]
       .filter(([name]) => this.entry.inputs[name].isFloat && this.#kind(name) === 'columns')
       .flatMap(([, columns]) => columns);
+    return new Set(filled.map(({ number }) => number));
   }
 
   /** @param {string} name @param {Uint32Array} rows @returns {Promise<Input>} */
@@ -171,7 +190,8 @@ class Reading {
       const { spec, array } = port.isFloat
         ? await this.#floats(name, columns, rows)
         : await this.#integers(port, columns, rows);
-      return { spec: { kind, columns: names, ...spec }, array };
+      const sources = this.matching.sources.get(name);
+      return { spec: { kind, columns: names, ...(sources && { sources }), ...spec }, array };
     }
     const known = this.#knownClasses(name);
     const classes = await readClasses(this.table, columns[0], rows, port, known);
@@ -209,7 +229,7 @@ class Reading {
     /** @type {{mean: number[], deviation: number[]}} */
     const found = { mean: [], deviation: [] };
     for (const [at, column] of columns.entries()) {
-      const values = await this.#filledColumn(column, rows);
+      const values = await this.#filledColumn(column, rows, known?.mean?.[at]);
       const mean = await meanOf(values);
       const deviation = await deviationOf(values, mean);
       if (!known && needsScaling(mean, deviation)) this.#needsScaling.push(column);
@@ -225,8 +245,8 @@ class Reading {
     return { spec: this.options.scale ? found : {}, array };
   }
 
-  /** @param {Column} column @param {Uint32Array} rows */
-  async #filledColumn({ name, values }, rows) {
+  /** @param {Column} column @param {Uint32Array} rows @param {number} [known] mean of the preparation; without it, that of the rows */
+  async #filledColumn({ name, number, values }, rows, known) {
     const chosen = new Float64Array(rows.length);
     const present = new Float64Array(rows.length);
     let count = 0;
@@ -236,9 +256,13 @@ class Reading {
     });
     const missing = rows.length - count;
     if (!missing) return chosen;
-    if (!count) this.source.refuse('no-values-left', { column: name });
-    const mean = await meanOf(present.subarray(0, count));
-    this.source.note('cells-filled', { count: missing, column: name });
+    if (!count && known === undefined) this.source.refuse('no-values-left', { column: name });
+    const mean = known ?? (await meanOf(present.subarray(0, count)));
+    // Features of one column miss the same cells.
+    if (!this.#filled.has(number)) {
+      this.source.note('cells-filled', { count: missing, column: this.#rawName(number) });
+    }
+    this.#filled.add(number);
     await forEachIndex(rows.length, i => {
       if (Number.isNaN(chosen[i])) chosen[i] = mean;
     });

@@ -62,6 +62,7 @@ export async function loadParams(session, given, { strict = true } = {}) {
   if (missing) fail('weights', missing, 'is missing');
   const known = Object.entries(given).filter(([name]) => strict || Object.hasOwn(tensors, name));
   const words = await wordsOf(Object.fromEntries(known), tensors, 'what was given');
+  session.values.stored.again?.note(words);
   await session.writeAll(words);
   session.hasOtherValues = true;
   noteChanged(session, words);
@@ -149,7 +150,8 @@ export async function restore(session, source, options = {}) {
   session.preparation = file.preparation ?? ownNames(session);
   session.hasOtherValues = true;
   noteChanged(session, words);
-  await session.writeAll({ ...start, ...copies, ...words }, weightsOnly ? noProgress() : progress);
+  const others = { ...copies, ...words };
+  await session.writeAll(start, weightsOnly ? noProgress() : progress, others);
   return weightsOnly ? [] : notesOn(session.plan, facts);
 }
 

@@ -30,7 +30,8 @@ export function preparationOf(text, field) {
 
 /** @param {any} input */
 function isSound(input) {
-  const { mean = [], deviation = [], columns = [], classes = [] } = input ?? {};
+  const { mean = [], deviation = [], columns = [], classes = [], sources = [] } = input ?? {};
+  if (!Array.isArray(sources) || !sources.every(isSoundSource)) return false;
   const areNames = [columns, classes].every(
     list => Array.isArray(list) && list.every(name => typeof name === 'string'),
   );
@@ -38,4 +39,11 @@ function isSound(input) {
     list => Array.isArray(list) && list.every(Number.isFinite),
   );
   return areNames && areNumbers && mean.length === deviation.length;
+}
+
+/** Of features: see data/features.js. @param {any} source */
+function isSoundSource(source) {
+  const { column, names = [], parts = [] } = source ?? {};
+  const isText = (/** @type {unknown} */ text) => typeof text === 'string';
+  return isText(column) && [names, parts].every(list => Array.isArray(list) && list.every(isText));
 }

@@ -91,7 +91,7 @@ async function* piecesOfStream(stream) {
 }
 
 /** @param {any} source */
-function isAddress(source) {
+export function isAddress(source) {
   return typeof source === 'string' || source instanceof URL;
 }
 

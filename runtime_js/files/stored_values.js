@@ -11,6 +11,7 @@ import { decodeBase64, sha256Hex } from '../core/seal.js';
 import { isAverage, withAverages } from './averages.js';
 import { isOptimizerState } from './identity.js';
 import { placeOf } from './places.js';
+import { readAgain } from './read_again.js';
 import { bytesAt, piecesAt } from './sources.js';
 import { streamTensors } from './tensor_stream.js';
 
@@ -23,6 +24,12 @@ import { streamTensors } from './tensor_stream.js';
 const FILE_EXTRA = 2 ** 24;
 /** How many times as wide as the model's own the elements of a file may be: i64 for u8. */
 const WIDEST = 8;
+/** Arrays of a file, which begin and end at whole words, that are as in the device's memory. */
+const KEPT = /** @type {Record<string, Function>} */ ({
+  f32: Float32Array,
+  i8: Int8Array,
+  u8: Uint8Array,
+});
 
 /** @param {Bundle} bundle @param {LoadOptions} options @returns {Promise<StoredValues>} */
 export async function storedValues(bundle, { weights, signal, onBytes }) {
@@ -59,7 +66,9 @@ export async function storedValues(bundle, { weights, signal, onBytes }) {
     ? {}
     : await load(placeOf(bundle.weights), persistent, 'weights.safetensors');
   checkComplete(plan, { constants, given, own }, Boolean(weights));
-  return { constants, given, own, preparation, isComplete: false };
+  const read = () => storedValues(bundle, { weights });
+  const again = readAgain(plan, persistent, weights, read);
+  return { constants, given, own, preparation, isComplete: false, again };
 }
 
 /**
@@ -87,9 +96,10 @@ export async function wordsOf(arrays, tensors, from, areOurs = false) {
 async function longWords(value, tensor, isOurs) {
   const list = listOf(value, tensor);
   if (!list || !hasShape(value, list, tensor)) return;
-  const isKept = isOurs && tensor.dtype === 'f32' && value instanceof Float32Array;
-  if (!isKept) return convertInSlices(list, tensor);
-  const isFine = await inSlices(value.length, (from, to) => areFinite(value.subarray(from, to)));
+  if (!isOurs || value.constructor !== KEPT[tensor.dtype]) return convertInSlices(list, tensor);
+  const isFine =
+    tensor.dtype !== 'f32' ||
+    (await inSlices(value.length, (from, to) => areFinite(value.subarray(from, to))));
   return isFine ? new Uint32Array(/** @type {ArrayBuffer} */ (value.buffer)) : undefined;
 }
 

@@ -3,6 +3,7 @@
 import { decoded, filesBeside, load, source, trained } from './bundle.js';
 import { dataCard } from './data_panel.js';
 import { $, guarded, h, put, say, show } from './elements.js';
+import { insightCard } from './insight.js';
 import { drawKernels } from './kernels_drawer.js';
 import { survive } from './lost_device.js';
 import { countOf, parameterCount } from './ports.js';
@@ -175,7 +176,8 @@ function explain(error) {
   }
 }
 
-for (const card of [trainingCard, savingCard, sharing, serviceCard, dataCard, tryCard]) card();
+for (const card of [trainingCard, savingCard, sharing, serviceCard, dataCard, tryCard, insightCard])
+  card();
 drawKernels();
 put('about', aboutWords());
 // What is drawn on a canvas has the colours and the width of its time.

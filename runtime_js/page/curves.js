@@ -41,7 +41,7 @@ function drawCurve(key) {
   const training = page.curves.training[key] ?? [];
   const heldOut = page.curves.heldOut[key] ?? [];
   const canvas = key === lossKey ? $('plot') : $(`plot-${key}`);
-  plot(canvas, [training, heldOut], { log: key === lossKey });
+  plot(canvas, [training, heldOut], { log: key === lossKey, titles: ['step', titleOf(key)] });
   canvas.setAttribute('aria-label', curveWords(key, training));
   put(numberId('training', key), numberText(key, training.at(-1)?.[1]));
   const held = put($(numberId('heldOut', key)), numberText(key, heldOut.at(-1)?.[1]));

@@ -41,13 +41,13 @@ const panel = page.panel;
 
 // ---- reading
 
-/** @param {PathFile[]} chosen */
-async function takeFiles(chosen) {
+/** @param {PathFile[]} chosen @param {any} [options] */
+async function takeFiles(chosen, options = {}) {
   if (!chosen.length) return;
   panel.source = new DataSource(filesGiven(chosen));
   panel.label = panel.source.name;
-  panel.options = {};
-  $('missing').value = 'drop';
+  panel.options = options;
+  $('missing').value = options.missing ?? 'drop';
   await readFiles();
 }
 
@@ -69,10 +69,22 @@ async function readFiles(use = offerRead) {
   }
 }
 
-/** Scales if a column needs it, unless a person chose. */
+/** A file with the columns of the page's own data is read as that was. */
 async function readWithOptions() {
+  const known = panel.built?.preparation;
+  const hasSources = Object.values(known?.inputs ?? {}).some(({ sources }) => sources);
+  if (!hasSources || Object.keys(panel.options).length) return readScaled({});
+  try {
+    return await readScaled({ preparation: known, missing: known.missing });
+  } catch {
+    return readScaled({ encode: true });
+  }
+}
+
+/** Scales if a column needs it, unless a person chose. @param {any} more options */
+async function readScaled(more) {
   const source = /** @type {DataSource} */ (panel.source);
-  const options = { entry: trainer, values: settingValues(), ...panel.options };
+  const options = { entry: trainer, values: settingValues(), ...more, ...panel.options };
   const read = await source.read(panel.form, options);
   const isScaled = options.scale ?? (!options.preparation && read.needsScaling.length > 0);
   $('scale').checked = isScaled;
@@ -81,7 +93,7 @@ async function readWithOptions() {
 
 /** A red message; Train stays off until there is data. @param {any} error */
 function refuseFiles(error) {
-  const { option, preview } = error;
+  const { option, problem, preview } = error;
   panel.read = null;
   panel.isRefused = true;
   put('rows', `${panel.label} was not read.`);
@@ -98,6 +110,10 @@ function refuseFiles(error) {
     askAbout('How are numbers written?', [
       ['1.5 (decimal point)', () => readWith({ decimal: '.' })],
       ['1,5 (decimal comma)', () => readWith({ decimal: ',' })],
+    ]);
+  if (problem === 'names-in-columns' && !panel.options.encode)
+    askAbout('Shall names, dates and numbers with units become numbers?', [
+      ['Turn them into numbers', () => readWith({ encode: true })],
     ]);
   if (option === 'unknown')
     askAbout('What about characters that the model does not know?', [
@@ -275,5 +291,6 @@ export function dataCard() {
   $('missing').onchange = guarded(({ target }) => readWith({ missing: target.value }));
   $('generate').onclick = take('Invented data', useInvented);
   $('built').onclick = take('The data of this page', useBuilt);
+  panel.take = takeFiles;
   listenForFiles(takeFiles);
 }

@@ -13,6 +13,7 @@ import { classNames, fieldNames } from './ports.js';
  * @property {(row: number[]) => void} set shows others
  * @property {(picture: Blob) => any} [take]
  * @property {() => void} [close]
+ * @typedef {Editor & {size: number}} Part the editor of some numbers of a row
  */
 
 /** Positions of a slider. */
@@ -20,17 +21,36 @@ const SLIDER_STEPS = 200;
 
 /** @param {Input} input @param {() => any} changed @returns {Editor} */
 export function makeFields(input, changed) {
-  const fields = fieldNames(input).map((name, i) =>
-    makeField(name, fieldRange(input, i), input.isFloat, changed),
-  );
+  const fields = fieldNames(input).map((name, i) => numberField(input, i, name, changed));
+  return joined(fields);
+}
+
+/** Several editors, each of some of the numbers of a row. @param {Part[]} parts @returns {Editor} */
+export function joined(parts) {
   return {
-    elements: fields.map(({ line }) => line),
-    row: () => fields.map(({ field }) => Number(field.value)),
+    elements: parts.flatMap(({ elements }) => elements),
+    row: () => parts.flatMap(({ row }) => row()),
     set(row) {
-      for (const [i, { set }] of fields.entries()) set(row[i]);
+      let start = 0;
+      for (const { size, set } of parts) {
+        set(row.slice(start, start + size));
+        start += size;
+      }
     },
   };
 }
+
+/** Column `i` of an input. @param {Input} input @param {number} i @param {string} name @param {() => any} changed @returns {Part} */
+export function numberField(input, i, name, changed) {
+  const { line, field, set } = makeField(name, fieldRange(input, i), input.isFloat, changed);
+  return {
+    size: 1,
+    elements: [line],
+    row: () => [Number(field.value)],
+    set: ([value]) => set(value),
+  };
+}
+
 /** @param {Input} input @param {number} i */
 function fieldRange(input, i) {
   if (input.range) return input.range;
@@ -61,7 +81,7 @@ function makeField(name, { low, high }, isFraction, changed) {
 }
 
 /** @param {string} name @param {string} id @param {Element[]} controls */
-const fieldLine = (name, id, ...controls) =>
+export const fieldLine = (name, id, ...controls) =>
   h('div', [h('label', name, { htmlFor: id, title: name }), ...controls], { className: 'slider' });
 
 /** @param {Input} input @param {() => any} changed @returns {Editor} */
@@ -92,7 +112,7 @@ export function makeOneHotList(input, changed) {
 }
 
 /** A list of names, whose values are their numbers from `low`. @param {string} label @param {string[]} names @param {number} low @param {() => any} changed */
-function makeList(label, names, low, changed) {
+export function makeList(label, names, low, changed) {
   const options = names.slice(low).map((name, i) => h('option', name, { value: low + i }));
   const list = h('select', options, { id: `class-${label}`, onchange: changed });
   return { line: fieldLine(label, list.id, list), list };

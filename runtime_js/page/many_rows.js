@@ -26,6 +26,8 @@ import { page } from './state.js';
 /** @import { DataError } from '../data/problems.js' */
 /** @import { Input, Port } from './ports.js' */
 /** @import { Arrays } from './state.js' */
+/** @import { FeatureSource } from '../data/features.js' */
+/** @typedef {{cells: (string | number)[], numbers: number[]}} Line a row as it was pasted, and for the model */
 
 /** Rows of the table; more are counted. */
 const MOST_LINES = 200;
@@ -34,11 +36,18 @@ const MOST_LINES = 200;
 const takesManyRows = entry =>
   Boolean(plan.entries[entry].rows?.outputs) &&
   inputsOf(entry).every(
-    input => input.hasRows && !input.isText && !isOneHot(input) && input.size <= MOST_FIELDS,
+    input =>
+      input.hasRows && !input.isText && !isOneHot(input) && sourcesOf(input).length <= MOST_FIELDS,
   );
 
+/** The columns that feed an input. @param {Input} input @returns {FeatureSource[]} */
+const sourcesOf = input => input.prepared?.sources ?? fieldNames(input).map(column => ({ column }));
+
 /** @param {string} entry */
-const namesOf = entry => inputsOf(entry).flatMap(fieldNames);
+const namesOf = entry =>
+  inputsOf(entry)
+    .flatMap(sourcesOf)
+    .map(({ column }) => column);
 
 /** The part of the card for an entry. @param {string} entry */
 export function drawManyRows(entry) {
@@ -55,19 +64,23 @@ export async function predictManyRows(entry) {
   let start = 0;
   for (const input of inputsOf(entry)) {
     const end = start + input.size;
-    const numbers = lines.flatMap(line => line.slice(start, end));
-    arrays[input.key] = arrayOf(input, numbers.length, i => numbers[i]);
+    const values = lines.flatMap(({ numbers }) => numbers.slice(start, end));
+    arrays[input.key] = arrayOf(input, values.length, i => values[i]);
     start = end;
   }
   drawTable(entry, lines, await page.model.call(entry, arrays));
 }
 
-/** The text as rows of numbers; whether a comma is a decimal comma is asked if the text leaves it open. @param {string} entry @returns {Promise<number[][]>} */
+/** The text as rows of numbers; whether a comma is a decimal comma is asked if the text leaves it open. @param {string} entry @returns {Promise<Line[]>} */
 async function pastedRows(entry) {
   const text = $('many-text').value;
   if (!text.trim()) throw Error('There are no rows.');
   try {
-    return await readPasted(text, namesOf(entry), $('many-decimal').value || undefined);
+    return await readPasted(
+      text,
+      inputsOf(entry).flatMap(sourcesOf),
+      $('many-decimal').value || undefined,
+    );
   } catch (error) {
     const refused = /** @type {DataError} */ (error);
     if (refused.option === 'decimal') show({ 'many-decimal-choice': true });
@@ -75,7 +88,7 @@ async function pastedRows(entry) {
   }
 }
 
-/** @param {string} entry @param {number[][]} lines @param {Arrays} arrays */
+/** @param {string} entry @param {Line[]} lines @param {Arrays} arrays */
 function drawTable(entry, lines, arrays) {
   const outputs = Object.keys(arrays)
     .filter(key => plan.entries[entry].rows?.outputs?.[key] === 'rows')
@@ -84,9 +97,9 @@ function drawTable(entry, lines, arrays) {
   const more = lines.length - MOST_LINES;
   const rows = lines
     .slice(0, MOST_LINES)
-    .map((line, i) =>
+    .map(({ cells }, i) =>
       h('tr', [
-        ...line.map(value => h('td', shownNumber(value))),
+        ...cells.map(cell => h('td', typeof cell === 'number' ? shownNumber(cell) : cell)),
         ...outputs.map(output => resultCell(output, arrays[output.key], i)),
       ]),
     );

@@ -17,10 +17,11 @@ const LEAST = 1e-12;
 /**
  * @param {HTMLCanvasElement} canvas
  * @param {Point[][]} lines the first in the accent colour
- * @param {{log?: boolean, range?: Point, dots?: Point[]}} [options] `dots` are below the lines;
- *   `log`: a logarithmic y axis; `range`: the lowest and highest y
+ * @param {{log?: boolean, range?: Point, dots?: Point[], titles?: [string, string]}} [options]
+ *   `dots` are below the lines; `log`: a logarithmic y axis; `range`: the lowest and highest y;
+ *   `titles` of the x and the y axis
  */
-export function plot(canvas, lines, { log = false, range, dots = [] } = {}) {
+export function plot(canvas, lines, { log = false, range, dots = [], titles } = {}) {
   const height = (/** @type {number} */ y) => (log ? Math.log10(Math.max(y, LEAST)) : y);
   const thinned = lines.map(line =>
     line.filter((_, i) => i % Math.ceil(line.length / MOST_POINTS) === 0),
@@ -37,6 +38,7 @@ export function plot(canvas, lines, { log = false, range, dots = [] } = {}) {
     high: Math.max(...ys),
   };
   drawAxes(area, axes, log);
+  if (titles) drawTitles(area, titles);
   drawDots(area, axes, dots, area.style.getPropertyValue('--warm'));
   thinned.forEach((line, i) => {
     const colour = area.style.getPropertyValue(i ? '--warm' : '--accent');
@@ -107,6 +109,15 @@ function drawAxes(area, { left, right, low, high }, log) {
   if (log) context.fillText('log scale', width - 2, MARGIN.top - 2);
   context.fillText(shortNumber(right), width - 2, height - 4);
   context.textAlign = 'left';
+}
+
+/** Between the numbers of the x axis, and above the y axis. @param {Area} area @param {[string, string]} titles */
+function drawTitles(area, [x, y]) {
+  const { context, height } = area;
+  context.textAlign = 'center';
+  context.fillText(x, across(area, 0.5), height - 4);
+  context.textAlign = 'left';
+  context.fillText(y, MARGIN.left, MARGIN.top - 2);
 }
 
 /** @param {Area} area @param {Axes} axes @param {Point[]} line @param {string} colour */

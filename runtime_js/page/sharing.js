@@ -60,12 +60,17 @@ function dataKind() {
   return page.panel.source ? 'own' : 'page';
 }
 
-async function share() {
+/** The controls and the kind of data. */
+function settings() {
   const state = new URLSearchParams();
   for (const [key, id] of Object.entries(SHARED_FIELDS))
     if ($(id).value) state.set(key, $(id).value);
   state.set('data', dataKind());
-  const link = `${location.href.split('#')[0]}#${state}`;
+  return `${state}`;
+}
+
+async function share() {
+  const link = `${location.href.split('#')[0]}#${settings()}`;
   history.replaceState(null, '', link);
   const isCopied = await navigator.clipboard?.writeText(link).then(
     () => true,
@@ -94,6 +99,7 @@ export function sharing() {
   page.when('loaded', applyLink);
   // What training needs is fetched at once, so that it works after the network is gone.
   page.when('loaded', fetchParts);
+  page.settings = settings;
   $('export').onclick = guarded(exportPage);
   $('share').onclick = guarded(share);
 }

@@ -78,7 +78,12 @@ export const page = {
     isAsking: false,
     /** What to train with once the model starts again. @type {Act | null} */
     afterReset: null,
+    /** Reads files as if a person had chosen them. @type {(files: any[], options?: any) => any} */
+    take: () => {},
   },
+
+  /** The controls, as a link says them. */
+  settings: () => '',
 
   /** Saves: see saving.js. @type {any} */
   saves: undefined,

@@ -20,6 +20,7 @@ import {
   preparation,
   timesOf,
 } from './ports.js';
+import { makeSourceFields } from './source_fields.js';
 import { others, page } from './state.js';
 import { stopWriting, write, writeNowAndThen, writer, writerControls } from './writer.js';
 
@@ -73,11 +74,12 @@ function makeInputs(entry) {
 
 /** What makes the editor of an input. @param {Input} input */
 function editorOf(input) {
-  const { row, size, range, isText, hasRows, picture } = input;
+  const { row, size, range, isText, hasRows, picture, prepared } = input;
   if (isText && row.length) return makeTextBox;
   if (isOneHot(input)) return makeOneHotList;
   if (hasRows && picture && !range) return makePicture;
   if (range && size === 1 && range.high < 100) return makeClassList;
+  if (prepared?.sources && prepared.sources.length <= MOST_FIELDS) return makeSourceFields;
   return size <= MOST_FIELDS ? makeFields : makeFixed;
 }
 /** Inputs too long to type: a row of the data. @param {Input} input @returns {Editor} */

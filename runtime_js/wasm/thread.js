@@ -72,6 +72,8 @@ export class TwinThread {
     if (write) {
       const [at, { buffer, byteOffset, byteLength }] = write;
       this.places[0].set(new Uint8Array(buffer, byteOffset, byteLength), at);
+      // A worker may not collect what it was sent for a long time.
+      /** @type {any} */ (buffer).transfer?.(0);
     }
     if (measure) return measure.calls.map(name => this.measure(name, measure.ms));
     if (run) return this.run(run);

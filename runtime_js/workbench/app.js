@@ -8,9 +8,9 @@ import { applyEdits, cursor, draw, openEditor, replaceText, showText } from './e
 import { openInside } from './inside.js';
 import { readPrograms, sourcesOf } from './opening.js';
 import { openRecording } from './recording.js';
-import { runBundle, trainAtOnce } from './run_frame.js';
+import { forgetRun, readSettings, runBundle, trainAtOnce } from './run_frame.js';
 import { openTabs, showTab } from './seeing.js';
-import { addressOf, isName, keep, readAddress, recall } from './sharing.js';
+import { addressOf, isName, isShared, keep, readAddress, recall } from './sharing.js';
 import { bench, enter, guarded, say } from './state.js';
 import { openStepping } from './stepping.js';
 import { zip } from './zip.js';
@@ -44,10 +44,13 @@ async function train() {
   }
 }
 
-/** @param {{files: Record<string, string>, main: string, sizes?: Record<string, number>, capture?: string[]}} programs */
-function openPrograms({ files, main, sizes = {}, capture = [] }) {
+/** @param {{files: Record<string, string>, main: string, sizes?: Record<string, number>, capture?: string[], run?: string}} programs */
+function openPrograms({ files, main, sizes = {}, capture = [], run = '' }) {
   const program = Object.keys(files).find(name => name.endsWith('.wg'));
-  Object.assign(bench, { files: { ...files }, sizes, capture, program });
+  forgetRun();
+  Object.assign(bench, { files: { ...files }, sizes, capture, run, program });
+  // What went wrong was about another program.
+  if (document.body.dataset.state === 'error') enter('ready', '');
   openFile(main);
 }
 
@@ -84,10 +87,23 @@ async function loadExamples() {
 }
 
 async function share() {
+  readSettings();
   const address = await addressOf();
   history.replaceState(null, '', address);
   await navigator.clipboard?.writeText(location.href).catch(() => {});
   say(`The address holds the model now (${address.length.toLocaleString('en')} characters).`);
+}
+
+/** Also when the compiler has started. */
+let notice = '';
+
+async function programsOfAddress() {
+  notice = '';
+  const programs = await readAddress(location.hash);
+  if (programs || !isShared(location.hash)) return programs;
+  notice = 'This address is damaged or too long: no program could be read from it.';
+  say(notice);
+  return null;
 }
 
 async function takeAway() {
@@ -138,13 +154,14 @@ function tellPhase(phase) {
   // A check that ended with the last worker is asked again.
   changed();
   if (document.body.dataset.state !== 'loading') return;
-  enter('ready', '');
+  enter('ready', notice);
   keepForLater();
 }
 
 async function begin() {
-  openEditor($('editor'), changed, whenChecked);
   startCompiler(tellPhase);
+  openEditor($('editor'), changed, whenChecked);
+  await new Promise(done => setTimeout(done));
   document.body.classList.toggle('embed', new URLSearchParams(location.search).has('embed'));
   $('add').onclick = addFile;
   $('train').onclick = train;
@@ -167,16 +184,17 @@ async function begin() {
   openRecording();
   openStepping();
   await loadExamples();
-  const given = (await readAddress(location.hash)) ?? recall();
+  const given = (await programsOfAddress()) ?? recall();
   if (given) Object.assign(bench, given);
   openPrograms(given ?? examples.find(({ name }) => name === 'sin'));
   openTabs();
   // An address that is pasted into the tab of this page.
   window.onhashchange = async () => {
-    const other = await readAddress(location.hash);
+    const other = await programsOfAddress();
     if (other) openPrograms(other);
   };
   await navigator.serviceWorker?.register('offline.js').catch(() => {});
 }
 
-begin();
+// A task of its own: reading this script takes one.
+setTimeout(begin);

@@ -137,7 +137,7 @@ function fillMaps(box, name, one) {
   const canvas = /** @type {HTMLCanvasElement} */ (box.querySelector('canvas'));
   const row = Math.min(chosenRows.get(name) ?? 0, rows - 1);
   const count = drawMaps(canvas, one, row);
-  canvas.setAttribute('aria-label', `${name}: ${count} maps of ${one.shape.slice(-2).join(' × ')}`);
+  canvas.setAttribute('aria-label', `${name}: ${count} maps`);
 }
 
 /** @param {string} name @param {number} rows */

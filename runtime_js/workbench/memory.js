@@ -47,7 +47,9 @@ function entryFigure(plan, name, entry, search) {
     const { name: title, bytes, role } = plan.buffers[buffer];
     svg.append(...bar(row++, `${title} ${kilobytes(bytes)}`, role, life, step));
   }
-  return h('figure', [h('figcaption', `${name}: buffers over its dispatches`), svg]);
+  return h('figure', [h('figcaption', `${name}: buffers over its dispatches`), svg], {
+    tabIndex: 0,
+  });
 }
 
 /** First and last use of each buffer. @param {any[]} dispatches @returns {Map<number, [number, number]>} */

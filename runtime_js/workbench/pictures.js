@@ -55,22 +55,34 @@ export function levelsOf({ min, max, histogram }, low, high) {
   return levels;
 }
 
-/** The maps of a row of the first axis, side by side. @param {HTMLCanvasElement} canvas @param {Recorded} one @param {number} row @returns {number} of maps */
-export function drawMaps(canvas, { values, shape }, row) {
-  const [height, width] = shape.slice(-2);
+/** The maps of a row of the first axis, each a list of pixels. @param {Recorded} one @param {number} row */
+export function mapsOf({ values, shape, areChannelsLast }, row) {
+  const [height, width] = areChannelsLast ? shape.slice(1, 3) : shape.slice(-2);
   const size = height * width;
-  const inRow = shape.length > 2 ? values.length / shape[0] / size : 1;
-  const count = Math.min(MOST_MAPS, inRow);
+  const hasRows = shape.length > 2;
+  const start = hasRows ? (row * values.length) / shape[0] : 0;
+  const count = Math.min(MOST_MAPS, hasRows ? values.length / shape[0] / size : 1);
+  // From a pixel to the next, and from a map to the next.
+  const [step, apart] = areChannelsLast ? [shape[3], 1] : [1, size];
+  const maps = Array.from({ length: count }, (_, map) =>
+    Array.from({ length: size }, (_, i) => Number(values[start + map * apart + i * step])),
+  );
+  return { height, width, maps };
+}
+
+/** Draws them side by side. @param {HTMLCanvasElement} canvas @param {Recorded} one @param {number} row @returns {number} of maps */
+export function drawMaps(canvas, one, row) {
+  const { height, width, maps } = mapsOf(one, row);
+  const count = maps.length;
   const across = Math.min(count, Math.max(1, Math.ceil(Math.sqrt((count * height) / width))));
   const down = Math.ceil(count / across);
   canvas.width = across * (width + GAP) - GAP;
   canvas.height = down * (height + GAP) - GAP;
   canvas.style.width = `${Math.min(WIDTH, canvas.width * Math.max(1, Math.floor(WIDTH / 2 / canvas.width)))}px`;
   const context = canvas.getContext('2d');
-  for (let map = 0; map < count; map++) {
-    const from = (shape.length > 2 ? (row * values.length) / shape[0] : 0) + map * size;
-    const picture = pictureOf(values.subarray(from, from + size), width, height);
+  for (const [map, pixels] of maps.entries()) {
     const [x, y] = [map % across, Math.floor(map / across)];
+    const picture = pictureOf(pixels, width, height);
     context?.putImageData(picture, x * (width + GAP), y * (height + GAP));
   }
   return count;
@@ -85,7 +97,7 @@ function pictureOf(values, width, height) {
     high = Math.max(high, values[i]);
   }
   for (let i = 0; i < values.length; i++)
-    image.data.set(colourOf((Number(values[i]) - low) / (high - low || 1)), 4 * i);
+    image.data.set(colourOf((values[i] - low) / (high - low || 1)), 4 * i);
   return image;
 }
 

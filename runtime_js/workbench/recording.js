@@ -6,7 +6,7 @@ import { bench } from './state.js';
 /**
  * @typedef {{step: number, mean: number, deviation: number, min: number, max: number, zeros: number,
  *   nan: number, count: number, histogram: ArrayLike<number>}} Record of a value at a step
- * @typedef {{records: Record[], values: any, shape: number[]}} Recorded
+ * @typedef {{records: Record[], values: any, shape: number[], areChannelsLast: boolean}} Recorded
  */
 
 export const BINS = 32;
@@ -71,7 +71,12 @@ function forgetAfter(step) {
 /** @param {string} name @param {number} step @param {any} value */
 function add(name, step, value) {
   const isStatistics = value.histogram !== undefined;
-  const known = recorded.get(name) ?? { records: [], values: null, shape: [] };
+  const known = recorded.get(name) ?? {
+    records: [],
+    values: null,
+    shape: [],
+    areChannelsLast: false,
+  };
   const statistics = isStatistics ? value : statisticsOf(value);
   const count = sizeOfShape([...value.shape]);
   if (known.records.at(-1)?.step === step) known.records.pop();
@@ -80,8 +85,13 @@ function add(name, step, value) {
     known.records = known.records.filter((_, at) => at % 2 === 1);
   known.values = isStatistics ? null : value;
   known.shape = [...value.shape];
+  known.areChannelsLast = arePictures(name, known.shape);
   recorded.set(name, known);
 }
+
+/** Whether a value is square pictures, as convolutions have them; weights of attention have heads before their squares. @param {string} name @param {number[]} shape */
+export const arePictures = (name, shape) =>
+  shape.length === 4 && shape[1] === shape[2] && !/(^|\.)weights/.test(name);
 
 /** The same as the kernel of statistics computes. @param {ArrayLike<number>} values */
 export function statisticsOf(values) {
@@ -108,9 +118,11 @@ export function statisticsOf(values) {
 }
 
 /** Units that are 0 for every row, and how many there are; null if the value has none. @param {Recorded} one @returns {{dead: number[], count: number} | null} */
-export function deadUnits({ values, shape }) {
+export function deadUnits({ values, shape, areChannelsLast }) {
   if (!values || shape.length < 2) return null;
-  const axis = shape.length === 4 ? 1 : shape.length - 1;
+  // Of attention, units are heads; weights of convolutions begin with their square.
+  const hasHeads = shape.length === 4 && !areChannelsLast && shape[0] !== shape[1];
+  const axis = hasHeads ? 1 : shape.length - 1;
   const count = shape[axis];
   const inner = sizeOfShape(shape.slice(axis + 1));
   const lives = new Uint8Array(count);

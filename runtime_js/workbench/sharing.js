@@ -8,6 +8,8 @@ const LONGEST = 200_000;
 export const MOST_BYTES = 1_000_000;
 export const MOST_FILES = 20;
 const KEPT = 'wgcc-workbench';
+/** How addresses with programs begin. */
+const START = '#m=';
 
 /** @param {ReadableStream} stream @param {any} through @returns {Promise<Uint8Array>} */
 async function bytesThrough(stream, through) {
@@ -25,20 +27,31 @@ async function bytesThrough(stream, through) {
 }
 
 const content = () => {
-  const { files, main, tab, capture, sizes } = bench;
-  return { files, main, tab, capture, sizes };
+  const { files, main, tab, capture, sizes, run } = bench;
+  return { files, main, tab, capture, sizes, run };
 };
+
+/** In portions, because a function takes only so many arguments. @param {Uint8Array} bytes */
+export function base64(bytes) {
+  let characters = '';
+  for (let at = 0; at < bytes.length; at += 32_768)
+    characters += String.fromCharCode(...bytes.subarray(at, at + 32_768));
+  return btoa(characters);
+}
 
 /** The part of the address after `#`. */
 export async function addressOf() {
   const data = new TextEncoder().encode(JSON.stringify(content()));
-  const packed = await bytesThrough(
-    new Blob([data]).stream(),
-    new CompressionStream('deflate-raw'),
-  );
-  const text = btoa(String.fromCharCode(...packed));
-  return `#m=${text.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')}`;
+  const stream = new Blob([data]).stream();
+  const packed = await bytesThrough(stream, new CompressionStream('deflate-raw'));
+  const text = base64(packed).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
+  if (text.length > LONGEST)
+    throw new Error('These programs are too long for an address: take them away as files.');
+  return `${START}${text}`;
 }
+
+/** Whether an address was to hold programs. @param {string} hash */
+export const isShared = hash => hash.startsWith(START);
 
 /** What an address holds, if it is whole and of bounded size. @param {string} hash */
 export async function readAddress(hash) {
@@ -69,6 +82,7 @@ function checked(value) {
     tab: String(value.tab ?? 'Run'),
     capture: globsOf(value.capture),
     sizes: sizesOf(value.sizes),
+    run: /^[\w=&.%-]{1,200}$/.test(value.run) ? String(value.run) : '',
   };
 }
 

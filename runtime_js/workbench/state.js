@@ -33,6 +33,8 @@ export const bench = {
   sizes: {},
   /** Globs of the values that are captured. @type {string[]} */
   capture: [],
+  /** Seed, steps, speed and kind of data of the page in the tab Run, as its links say them. */
+  run: '',
   /** The lines that a training runs, and the dispatch of a single step that is shown. @type {number[]} */
   runs: [],
   /** @type {import('./dispatches.js').Place | null} */

@@ -16,12 +16,11 @@ import numpy as np
 from wgcc_runtime.arrays import Array, as_array, check_batch
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.gradients import Gradients, with_names
-from wgcc_runtime.guard import Guard
 from wgcc_runtime.interrupts import Exclusive
 from wgcc_runtime.machine import GRADIENTS, UPDATE, Machine
 from wgcc_runtime.plan import WORD, Entry, Plan, Tensor
 from wgcc_runtime.plan_parts import Exchange
-from wgcc_runtime.runner import Batch, CallError, Runner
+from wgcc_runtime.runner import Batch, CallError, Guard, Runner
 
 Outputs = list[dict[str, Array]]
 

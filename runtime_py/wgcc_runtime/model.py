@@ -27,7 +27,7 @@ from wgcc_runtime.left_out import left_out
 from wgcc_runtime.opened_model import OpenedModel
 from wgcc_runtime.plan import Entry, Plan, Tensor
 from wgcc_runtime.tokens.of_model import WithTokens
-from wgcc_runtime.values import Words, without_moments, words_of
+from wgcc_runtime.values import DrawnWords, Words, without_moments, words_of
 
 if TYPE_CHECKING:
     from wgcc_runtime.captured import Captured
@@ -206,8 +206,8 @@ class Model(OpenedModel, WithTokens, WithAdapters):
 
         if self._origin is None:
             raise TypeError("this model cannot be copied: it was not opened by `load`")
-        words, progress = self.values_now()
-        origin, given = self._origin.copy(self.plan), self._values.given
+        words, progress = self.values_now(complete=True)
+        origin, given = self._origin.copy(self.plan), dict(self._values.given)
         arguments = type(self), origin, given, self._seed, words, progress
         return open_copy, arguments, self._copied_attributes()
 
@@ -270,12 +270,17 @@ class Model(OpenedModel, WithTokens, WithAdapters):
         """Resets to initial values and no steps. A seed draws other initial values."""
         check_process()
         seed = checked_seed(seed)
-        self._write(self._values.words(self._seed if seed is None else seed), Progress())
+        self._write(self._start(self._seed if seed is None else seed), Progress())
         self._has_learned = self._values.has_learned
 
     def reset_to_bundle(self) -> None:
         """Resets to the values the bundle was built with, ignoring weights and seed of `load`."""
         self._write(self._values.words(None, own=True), Progress())
+        self._changed |= self._unkept & self._values.given.keys()
+
+    def _start(self, seed: int | None) -> DrawnWords:
+        """The words of the start, but those of weights that the device has already."""
+        return self._values.words(seed).without(self._unkept - self._changed)
 
     def save(self, path: str | Path, optimizer: bool = True, keep_previous: bool = False) -> None:
         """Writes a safetensors file, atomically. With `optimizer` it can be resumed to the bit.
@@ -318,7 +323,7 @@ class Model(OpenedModel, WithTokens, WithAdapters):
         """
         check_process()
         restore = resume_checkpoint if or_previous else load_checkpoint
-        start = self._values.words(self._seed)
+        start = self._start(self._seed)
         checkpoint = restore(path, self._checkpoint_plan(), start, weights_only, weights)
         self._write(checkpoint.words, checkpoint.progress)
         self._changed |= checkpoint.names
@@ -342,13 +347,23 @@ class Model(OpenedModel, WithTokens, WithAdapters):
         self._has_learned = True
 
     def snapshot(self) -> None:
-        """Keeps a copy of parameters and state on the host, for `recover`."""
+        """Keeps a copy of parameters and state on the host, for `recover`.
+
+        Large weights that no entry changes are read from their file instead, and caches start anew.
+        """
         self._snapshot = self.values_now()
 
-    def values_now(self) -> tuple[Words, Progress]:
-        """All parameters and state as words, and the progress of training that belongs to them."""
+    def values_now(self, complete: bool = False) -> tuple[Words, Progress]:
+        """Parameters and state as words, and the progress of training that belongs to them.
+
+        Without what a snapshot leaves out, if they need not be complete.
+        """
+        plan = self.plan
+        unkept = self._unkept - self._changed
+        omitted = unkept | (left_out(plan) - self._changed if unkept else set())
+        tensors = plan.persistent().items()
         with self._use():
-            data = self._read_bytes(self.plan.persistent().values())
+            data = self._read_bytes(t for name, t in tensors if complete or name not in omitted)
             words = {name: np.frombuffer(part, "<u4") for name, part in data.items()}
             return words, self._progress.copy()
 
@@ -365,7 +380,8 @@ class Model(OpenedModel, WithTokens, WithAdapters):
             self._quick = {}
             self._captures = {}
             self._write(self._values.constants)
-            words, progress = self._snapshot or (self._values.words(self._seed), Progress())
+            words, progress = self._snapshot or ({}, Progress())
+            self._write(self._values.words(self._seed).without(words))
             self._write(words, progress.copy())
 
     def __enter__(self) -> Model:

@@ -15,12 +15,11 @@ from wgcc_runtime.copying import Origin
 from wgcc_runtime.data.preparation import Preparation
 from wgcc_runtime.errors import WgccError, did_you_mean
 from wgcc_runtime.flight import Flight, HalfSteps, Launcher, Progress, StepsInHalves
-from wgcc_runtime.guard import Guard
 from wgcc_runtime.interrupts import Exclusive, OneFit, OneText, is_child
 from wgcc_runtime.machine import Machine
 from wgcc_runtime.plan import Entry, Plan, Tensor
 from wgcc_runtime.quick_call import QuickCall
-from wgcc_runtime.runner import Runner
+from wgcc_runtime.runner import Guard, Runner
 from wgcc_runtime.values import (
     OnBytes,
     StartValues,
@@ -68,6 +67,7 @@ class OpenedModel(StepsInHalves):
         self._write(values.constants)
         words = values.words(seed)
         self._write(with_progress(words, on_bytes) if on_bytes else words, Progress())
+        self._unkept = values.unkept
 
     @property
     def plan(self) -> Plan:

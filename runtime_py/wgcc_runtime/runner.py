@@ -1,4 +1,11 @@
-"""Runs one entry: any number of steps in one submit, results in one mapped read."""
+"""Runs one entry: any number of steps in one submit, results in one mapped read.
+
+A failed call is undone: a copy is made before each submit, and the plan's test for NaN runs after
+it. The test checks everything a training entry writes, because kernels with `max` or `min` can hide
+a NaN from the loss while the parameters are already NaN. For other entries a copy is made only if
+they may find an index out of range, and only of the tensors that such a call can change. Steps of
+large models on the twin check what they will write before they write it, so nothing is copied.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +18,113 @@ import numpy as np
 
 from wgcc_runtime.arrays import Array, as_bytes, from_words
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.guard import Guard
 from wgcc_runtime.machine import Machine, Memory, Results
 from wgcc_runtime.plan import WORD, Entry, Tensor
+
+# A part of a buffer: the buffer's number, the first byte, and the number of bytes.
+Region = tuple[int, int, int]
+
+
+class Guard:
+    """Checks what one entry writes. `flag` is None if there is no test for NaN to run.
+
+    `finite`: whether values that are not finite count as errors. `is_checked`: steps check that
+    themselves, before they change anything.
+    """
+
+    def __init__(
+        self, machine: Machine, entry: str, finite: bool = True, in_halves: bool = False
+    ) -> None:
+        """`in_halves`: for steps of which somebody else makes the second half."""
+        self._machine = machine
+        self._entry = entry
+        spec = machine.plan.entries[entry]
+        self.finite = finite
+        self.flag = spec.guard.flag if spec.guard and finite else None
+        self.is_checked = finite and not in_halves and machine.checks(entry)
+        self._copies: dict[Region, Any] | None = {}
+        if not self.is_checked:
+            self._copies = self._make_copies()
+
+    @property
+    def can_restore(self) -> bool:
+        return self._copies is not None
+
+    def run(self, encoder: Any) -> None:
+        """Records one call of the entry."""
+        if self.is_checked:
+            self._machine.run_checked(encoder, self._entry)
+        else:
+            self._machine.run(encoder, self._entry)
+
+    def before(self, encoder: Any) -> None:
+        """Records the copy of everything that the entry may change."""
+        if self.flag:
+            encoder.clear_buffer(self._machine.buffers[self.flag.buffer], self.flag.offset, WORD)
+        for (index, offset, size), copy in (self._copies or {}).items():
+            source = self._machine.buffers[index]
+            encoder.copy_buffer_to_buffer(source, offset, copy, 0, size)
+
+    def after(self, encoder: Any) -> None:
+        """Records the test, which sets `flag` to 1 if a written value is not finite."""
+        if self.flag and not self.is_checked:
+            self._machine.run_guard(encoder, self._entry)
+
+    def blame(self) -> str:
+        """Says where the first bad value appears: calls with the current inputs, and undoes that.
+
+        "" if there is no memory for copies of what the call changes.
+        """
+        from wgcc_runtime.blame import blame
+
+        if not self.is_checked:
+            where = blame(self._machine, self._entry)
+            self.restore()
+            return where
+        copies = Guard(self._machine, self._entry, self.finite, in_halves=True)
+        try:
+            if not copies.can_restore:
+                return ""
+            encoder = self._machine.encoder()
+            copies.before(encoder)
+            self._machine.submit(encoder)
+            return copies.blame()
+        finally:
+            copies.close()
+
+    def restore(self) -> None:
+        """Restores the last copy."""
+        encoder = self._machine.encoder()
+        for (index, offset, size), copy in (self._copies or {}).items():
+            target = self._machine.buffers[index]
+            encoder.copy_buffer_to_buffer(copy, 0, target, offset, size)
+        self._machine.submit(encoder)
+        self._machine.weights_changed()
+
+    def close(self) -> None:
+        for buffer in (self._copies or {}).values():
+            self._machine.free(buffer)
+
+    def _make_copies(self) -> dict[Region, Any] | None:
+        watched = _watched_regions(self._machine, self._machine.plan.entries[self._entry])
+        try:
+            return {region: self._machine.storage(region[2], "copy") for region in watched}
+        except WgccError as error:
+            # A model that fills the GPU's memory still trains; only failed steps cannot be undone.
+            if error.code != "memory":
+                raise
+            return None
+
+
+def _watched_regions(machine: Machine, entry: Entry) -> Iterable[Region]:
+    """Whole buffers for a training entry, which writes nearly all of them; else single tensors."""
+    tensors = machine.plan.tensors
+    if entry.training:
+        buffers = sorted({tensors[name].buffer for name in entry.writes})
+        return [(index, 0, machine.plan.buffers[index].bytes) for index in buffers]
+    restored = entry.range_guard.restored if entry.range_guard else ()
+    return [(tensors[n].buffer, tensors[n].offset, tensors[n].bytes) for n in restored]
+
 
 Batch = Mapping[str, Array]
 # Read with the outputs; no output has a dot in its name.

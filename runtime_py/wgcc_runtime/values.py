@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,16 @@ from wgcc_runtime.data.preparation import KEY, Data, Preparation, is_only_names
 from wgcc_runtime.drawn import initial_values
 from wgcc_runtime.errors import WgccError, did_you_mean
 from wgcc_runtime.plan import Plan, Tensor
-from wgcc_runtime.weights import Facts, is_large, load_weights, names_averages, with_averages
+from wgcc_runtime.read_again import Unkept, fixed_names
+from wgcc_runtime.weights import (
+    OUTER,
+    Facts,
+    LargeFile,
+    is_large,
+    load_weights,
+    names_averages,
+    with_averages,
+)
 
 SEED_STATE = "rng/seed"
 WEIGHTS = "weights.safetensors"
@@ -39,6 +48,10 @@ class DrawnWords(Mapping[str, Array]):
     @property
     def bytes(self) -> int:
         return sum(tensor.bytes for tensor in self.tensors.values())
+
+    def without(self, names: Container[str]) -> DrawnWords:
+        others = {name: tensor for name, tensor in self.tensors.items() if name not in names}
+        return DrawnWords(others, self._make)
 
     def __getitem__(self, name: str) -> Array:
         return self._make(self.tensors[name])
@@ -72,19 +85,25 @@ class StartValues:
         self.constants, _ = _file(plan, read, "constants.safetensors", ("constant",))
         own, facts = _file(plan, read, WEIGHTS, ("param", "state"))
         # Moments without the step count that belongs to them would give steps of the wrong size.
-        self._own = without_moments(own)
+        self._own = own if isinstance(own, Unkept) else without_moments(own)
         self.given: Words
         if names_averages(weights):
             self.given = without_moments(with_averages(own, weights, WEIGHTS))
         else:
             given, given_facts = _given_weights(plan, weights)
-            self.given = dict(given)
+            self.given = given
             facts = {**facts, **given_facts}
         # How the data was made that the weights were trained with.
         self.preparation: Preparation | None = facts.get(KEY) or bundle_preparation(read)
         # Whether values are given or trained, not drawn.
         self.has_learned = bool(self.given) or "seed" not in plan.weights or KEY in facts
         _check_complete(plan, self.constants, self._own, self.given)
+
+    @property
+    def unkept(self) -> frozenset[str]:
+        """The tensors whose words are read from a large file each time."""
+        sets = (words.names for words in (self._own, self.given) if isinstance(words, Unkept))
+        return frozenset[str]().union(*sets)
 
     @property
     def names(self) -> Preparation | None:
@@ -107,9 +126,9 @@ class StartValues:
     def _word(self, seed: int | None, given: Words, tensor: Tensor) -> Array:
         name = tensor.name
         is_kept = seed is None or (name != SEED_STATE and not self._can_be_drawn(tensor))
-        stored: Array | None = given.get(name, self._own.get(name) if is_kept else None)
-        if stored is not None:
-            return stored
+        for words in (given, self._own if is_kept else {}):
+            if name in words:
+                return words[name]
         if tensor.init["kind"] == "copy":
             return self._word(seed, given, self._plan.tensors[tensor.init["of"]])
         initial = _draw(tensor, self._seed() if seed is None else seed)
@@ -172,7 +191,11 @@ def words_of(values: Mapping[str, Any], plan: Plan, what: str) -> Words:
         if name not in tensors:
             near = did_you_mean(name, tensors)
             raise WgccError("weights", f"{what}: the model has no `{name}`{near}", name)
-    return {name: _fit(value, tensors[name], what) for name, value in values.items()}
+    return _fit_all(values, tensors, what, plan)
+
+
+def _fit_named(tensors: Mapping[str, Tensor], what: str, name: str, value: Any) -> Array:
+    return _fit(value, tensors[name], what)
 
 
 def _fit(value: Any, tensor: Tensor, what: str) -> Array:
@@ -192,10 +215,26 @@ def _file(plan: Plan, read: Read, name: str, roles: tuple[str, ...]) -> tuple[Wo
     source = path if path and is_large(path) else read(name, limit)
     if source is None:
         return {}, {}
-    arrays, facts = load_weights(source)
+    arrays, facts = _load(source)
     for extra in arrays.keys() - wanted.keys():
         raise WgccError("weights", f"{name} holds `{extra}`, which plan.json does not know", extra)
-    return {key: _fit(array, wanted[key], name) for key, array in arrays.items()}, facts
+    return _fit_all(arrays, wanted, name, plan), facts
+
+
+def _load(source: str | Path | bytes) -> tuple[Mapping[str, Array], Facts]:
+    if isinstance(source, bytes) or not is_large(Path(source)):
+        return load_weights(source)
+    file = LargeFile(Path(source))
+    return file.without(lambda name: name == OUTER), file.facts()
+
+
+def _fit_all(
+    arrays: Mapping[str, Array], tensors: Mapping[str, Tensor], what: str, plan: Plan
+) -> Words:
+    fit = partial(_fit_named, tensors, what)
+    if isinstance(arrays, LargeFile):
+        return Unkept(arrays.without(is_optimizer_state), fixed_names(plan), fit)
+    return {name: fit(name, array) for name, array in arrays.items()}
 
 
 def _largest(tensors: Iterable[Tensor]) -> int:
@@ -210,7 +249,9 @@ def _given_weights(plan: Plan, weights: Any) -> tuple[Words, Facts]:
         return words_of(weights, plan, "weights"), {}
     if isinstance(weights, (str, Path, bytes)):
         what = "weights" if isinstance(weights, bytes) else str(weights)
-        arrays, facts = load_weights(weights)
+        arrays, facts = _load(weights)
+        if isinstance(arrays, LargeFile):
+            return words_of(arrays.without(is_optimizer_state), plan, what), facts
         return words_of(without_moments(arrays), plan, what), facts
     kind = type(weights).__name__
     raise WgccError("weights", f"weights are a path, bytes or a dict of arrays, not {kind}")

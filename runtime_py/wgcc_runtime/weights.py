@@ -13,7 +13,8 @@ import contextlib
 import json
 import os
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -89,42 +90,93 @@ def save_arrays(path: str | Path, tensors: Mapping[str, Array]) -> None:
 def load_weights(source: str | Path | bytes) -> tuple[dict[str, Array], Facts]:
     """Tensors of a file (or its bytes) by name, and the facts of a checkpoint, or {}."""
     what = "weights" if isinstance(source, bytes) else str(source)
+    tensors: Mapping[str, Array]
     if not isinstance(source, bytes) and is_large(Path(source)):
-        header, tensors = _read_large(Path(source), what)
+        file = LargeFile(Path(source))
+        header, tensors = file.header, dict(file)
     else:
         header = source if isinstance(source, bytes) else _read(source)
         tensors = _arrays(_deserialize(header, what), what)
+    facts = _checked_facts(header, tensors, what)
+    return {name: array for name, array in tensors.items() if name != OUTER}, facts
+
+
+def _checked_facts(header: bytes, tensors: Mapping[str, Array], what: str) -> Facts:
     facts = _facts(header, what)
     if "crc32" in facts and facts["crc32"] != _crc(tensors):
         raise WgccError("weights", f"{what} is damaged: its checksum is wrong", what)
-    if OUTER in tensors:
-        facts[OUTER] = tensors.pop(OUTER)
-    return tensors, facts
+    return {**facts, OUTER: tensors[OUTER]} if OUTER in tensors else facts
+
+
+class LargeFile(Mapping[str, Array]):
+    """The tensors of a large file, each read into memory of its own when it is asked for.
+
+    Not mapped: a file that is overwritten later would change them, and a shorter one would end the
+    process with a bus error.
+    """
+
+    def __init__(self, path: Path) -> None:
+        # The process may change its folder before a tensor is read.
+        self._path, self._what = Path(os.path.abspath(path)), str(path)
+        try:
+            with open_regular(path) as file:
+                self._stamp = _stamp(file)
+                self.header = _header(file, self._what)
+                # The library checks the header against the size of the file.
+                with safetensors.safe_open(path, "numpy"):
+                    pass
+        except OSError as error:
+            raise _unreadable(path, error) from None
+        except safetensors.SafetensorError as error:
+            raise _no_file(self._what, error) from None
+        specs = parse_json(self.header[8:], self._what, len(self.header), "weights")
+        self._specs = {name: spec for name, spec in specs.items() if name != "__metadata__"}
+
+    def without(self, is_left: Callable[[str], bool]) -> LargeFile:
+        other = copy(self)
+        other._specs = {name: spec for name, spec in self._specs.items() if not is_left(name)}
+        return other
+
+    def facts(self) -> Facts:
+        """The facts of a checkpoint, or {}; all tensors are read for their checksum."""
+        return _checked_facts(self.header, self, self._what)
+
+    def __getitem__(self, name: str) -> Array:
+        spec = self._specs[name]
+        first, end = spec["data_offsets"]
+        data = np.empty(end - first, np.uint8)
+        try:
+            with open_regular(self._path) as file:
+                file.seek(len(self.header) + first)
+                if file.readinto(data.data) != data.nbytes:
+                    raise _no_file(self._what, "it became shorter while it was read")
+                if _stamp(file) != self._stamp:
+                    text = f"{self._what} was changed since it was opened: open the model again"
+                    raise WgccError("weights", text, self._what)
+        except OSError as error:
+            raise _unreadable(self._path, error) from None
+        return _arrays([(name, {**spec, "data": data})], self._what)[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._specs
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._specs)
+
+    def __len__(self) -> int:
+        return len(self._specs)
+
+
+def _stamp(file: BufferedReader) -> tuple[int, ...]:
+    """Differs if the file is another one, or was written."""
+    facts = os.fstat(file.fileno())
+    return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
 def is_large(path: Path) -> bool:
     with contextlib.suppress(OSError, ValueError):
         return path.is_file() and path.stat().st_size > LARGE_BYTES
     return False
-
-
-def _read_large(path: Path, what: str) -> tuple[bytes, dict[str, Array]]:
-    """The header, and the tensors, each read into memory of its own.
-
-    Not mapped: a file that is overwritten later would change them, and a shorter one would end the
-    process with a bus error.
-    """
-    try:
-        with open_regular(path) as file:
-            header = _header(file, what)
-            # The library checks the header against the size of the file.
-            with safetensors.safe_open(path, "numpy"):
-                pass
-            return header, _arrays(_entries(file, header, what), what)
-    except OSError as error:
-        raise _unreadable(path, error) from None
-    except safetensors.SafetensorError as error:
-        raise _no_file(what, error) from None
 
 
 def _header(file: BufferedReader, what: str) -> bytes:
@@ -134,18 +186,6 @@ def _header(file: BufferedReader, what: str) -> bytes:
     if length > min(MOST_HEADER, os.fstat(file.fileno()).st_size - len(start)):
         raise _no_file(what, f"its header cannot have {length} bytes")
     return start + file.read(length)
-
-
-def _entries(file: BufferedReader, header: bytes, what: str) -> Entries:
-    specs = parse_json(header[8:], what, len(header), "weights")
-    for name, spec in specs.items():
-        if name != "__metadata__":
-            first, end = spec["data_offsets"]
-            data = np.empty(end - first, np.uint8)
-            file.seek(len(header) + first)
-            if file.readinto(data.data) != data.nbytes:
-                raise _no_file(what, "it became shorter while it was read")
-            yield name, {**spec, "data": data}
 
 
 def _deserialize(data: bytes, what: str) -> Entries:

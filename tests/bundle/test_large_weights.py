@@ -27,7 +27,7 @@ from wgcc.cli import main
 from wgcc.cli.progress import Loading
 from wgcc.compiler import compile_file
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.guard import _watched_regions
+from wgcc_runtime.runner import _watched_regions
 from wgcc_runtime.weights import file_pieces
 
 MODEL = """

@@ -46,6 +46,9 @@ MALFORMED: list[tuple[str, Any, str]] = [
     ("bytes", 2**33, ""),
     ("scratch", -1, ""),
     ("scratch", 1.5, ""),
+    ("checked", "train", ""),
+    ("checked", ["nothing"], ""),
+    ("checked", ["predict"], ""),
 ]
 
 

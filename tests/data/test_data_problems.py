@@ -17,7 +17,7 @@ from wgcc_runtime.strict_json import table
 PYTHON = ROOT / "runtime_py" / "wgcc_runtime" / "data"
 JAVASCRIPT = ROOT / "runtime_js" / "data"
 # Several files at once, and text that is pasted into a field, are of pages only.
-ONLY_IN_PAGES = {"several-files", "needed-columns", "no-number", "missing-number"}
+ONLY_IN_PAGES = {"several-files", "needed-columns", "no-number", "missing-number", "no-name"}
 
 
 def named_in(names: Iterable[str], folder: Path, suffix: str) -> set[str]:

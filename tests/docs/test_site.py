@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import posixpath
 import re
+import zlib
 from functools import cache
 from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +28,7 @@ from website.pictures import ATTENTION, CURVES, GRIDS, WINDOWS
 from website.shapes import WITHOUT_SHAPES, calls
 from wgcc.elaborate.builtins import BUILTINS
 from wgcc.language_service.reference import reference
+from wgcc.workbench.wire import Workbench
 
 STYLE = (ROOT / "tests" / "support" / "website" / "assets" / "style.css").read_text(
     encoding="utf-8"
@@ -140,11 +144,27 @@ def luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def test_every_program_of_the_reference_opens_in_the_workbench(site: Path) -> None:
-    page = Page((site / "grammar/index.html").read_text(encoding="utf-8"))
+def _opened(address: str) -> dict[str, Any]:
+    packed = address.removeprefix("#m=")
+    data = base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
+    opened: dict[str, Any] = json.loads(zlib.decompress(data, -15))
+    return opened
+
+
+@pytest.mark.parametrize("name", ["grammar/index", "examples/index", "examples/lora/model.wg"])
+def test_every_program_of_a_page_opens_in_the_workbench(
+    site: Path, name: str, tmp_path: Path
+) -> None:
+    page, bench = Page((site / f"{name}.html").read_text("utf-8")), Workbench(str(tmp_path))
     programs = [tag for tag in page.all("pre") if "wg" in tag["class"].split()]
-    assert len(programs) > 10
-    assert all(tag["data-program"].startswith("#m=") for tag in programs)
+    assert programs
+    for tag in programs:
+        problems = bench.ask("check", _opened(tag["data-program"]))["problems"]
+        assert not [problem for problem in problems if problem["severity"] == "error"]
+
+
+def test_programs_open_where_the_site_has_a_workbench(site: Path) -> None:
+    page = Page((site / "grammar/index.html").read_text(encoding="utf-8"))
     # This site was built without a workbench, so that no button leads nowhere.
     assert page.all("body")[0]["data-workbench"] == ""
     html = page_html("a/b.html", "b", "", [], "", WORKBENCH)

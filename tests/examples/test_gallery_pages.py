@@ -8,7 +8,7 @@ from pathlib import Path
 from adapters import ROOT
 from web_stacks import run_node
 
-NAMES = ("snake", "cartpole")
+NAMES = ("snake", "cartpole", "siren", "diffusion", "plane")
 
 
 def test_gallery_pages_learn(tmp_path: Path) -> None:

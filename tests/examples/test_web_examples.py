@@ -84,5 +84,5 @@ def test_unknown_page_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> No
     with pytest.raises(SystemExit) as caught:
         pages["main"](["nothing"])
     assert caught.value.code == 2
-    names = "sin, digits, playground, pictures, chargpt, snake, cartpole, inside"
+    names = ", ".join(pages["PAGES"])
     assert f"there are: {names}" in capsys.readouterr().err

@@ -56,6 +56,23 @@ def test_fifty_steps_have_the_losses_of_pytorch(model: Model) -> None:
     assert losses[-1] < 0.8 * losses[0]
 
 
+def test_activations_are_computed_again_for_less_memory(
+    model: Model, imported: Path, tmp_path: Path
+) -> None:
+    limit = int(0.96 * model.plan.memory["peak"])
+    folder = tmp_path / "model"
+    shutil.copytree(imported, folder, ignore=shutil.ignore_patterns("lora", "lora.wg", "bundle"))
+    options = ["--rank", RANK, "--lr", RATE, "--length", LENGTH, "--memory", f"{limit}B"]
+    (tmp_path / "a.txt").write_text("the quick brown fox\n" * 8)
+    assert run("train", folder, tmp_path / "a.txt", "--lora", "--steps", 1, *options) == 0
+    with load(folder / "lora", device="wasm", threads=1) as small:
+        assert small.plan.memory["peak"] <= limit
+        for step in range(3):
+            ids, targets = rows_of(step)
+            losses = [float(m.train(ids=ids, targets=targets)["loss"]) for m in (model, small)]
+            assert np.isclose(*losses, rtol=1e-5)
+
+
 def test_checkpoints_hold_corrections_alone(model: Model, imported: Path, tmp_path: Path) -> None:
     ids, targets = rows_of(0)
     model.train(ids=ids, targets=targets)

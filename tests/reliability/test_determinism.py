@@ -8,19 +8,17 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-import pytest
-
 from adapters import ROOT
-from building import build
+from building import TWIN, build
 from trials.determinism import Runs, builds
 
 STEPS = 12
 
 
-@pytest.mark.parametrize("name", ["digits", "names"])
-def test_builds_under_any_hash_seed(name: str) -> None:
-    source = ROOT / "examples" / name / "model.wg"
-    assert len(builds(source, 3, random.Random(name))) == 1
+def test_builds_under_any_hash_seed() -> None:
+    """With a small model: kernels/test_golden.py builds all examples in another process."""
+    source = ROOT / "examples" / "sin" / "model.wg"
+    assert len(builds(source, 2, random.Random(1))) == 1
 
 
 def test_fresh_processes_and_resumed_runs(target: str, tmp_path: Path) -> None:
@@ -28,4 +26,5 @@ def test_fresh_processes_and_resumed_runs(target: str, tmp_path: Path) -> None:
     runs = Runs(bundle, tmp_path, target, random.Random(target))
     straight = runs.straight(STEPS)
     assert runs.straight(STEPS) == straight == runs.resumed(STEPS, STEPS // 3)
-    assert runs.straight(STEPS - 1) != straight
+    # Fingerprints tell trainings apart: where these run makes no difference.
+    assert target != TWIN or runs.straight(STEPS - 1) != straight

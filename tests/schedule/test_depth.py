@@ -112,7 +112,7 @@ def test_equal_layers_share_their_kernels(
     for kind, writer in scheduling.WRITERS.items():
         monkeypatch.setitem(scheduling.WRITERS, kind, counted(kind, writer))
     kernels, calls = [], []
-    for layers in (4, 8, 16, 32):
+    for layers in (4, 9, 16):
         written.clear()
         kernels.append(len(gpt(layers, twin=False, **small).planned.kernels))
         calls.append(len(written))
@@ -176,7 +176,7 @@ def test_a_deep_model_is_the_same_bytes_whatever_the_hash_seed(tmp_path: Path) -
             text=True,
             check=True,
         ).stdout
-        for seed in ("1", "2", "3")
+        for seed in ("1", "2")
     }
     assert len(found) == 1
 

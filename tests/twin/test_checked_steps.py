@@ -16,7 +16,7 @@ import wgcc_runtime
 from building import build
 from line_training import assert_same, everything, refused
 from web_stacks import add_web_files, run_job
-from wgcc.backends.wasm import checked_step
+from wgcc.backends.wasm import twin
 from wgcc_runtime import Model
 
 # Running means, dropout's counter, an index that the entry computes itself, several loops of work.
@@ -54,7 +54,7 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
     source.write_text(PROGRAM)
     with pytest.MonkeyPatch.context() as patch:
         copied = build(source, folder / "copied")
-        patch.setattr(checked_step, "LEAST_COPIED", 1)
+        patch.setattr(twin, "LEAST_COPIED", 1)
         return {False: copied, True: build(source, folder / "checked")}
 
 
@@ -77,7 +77,7 @@ def models(
         load(bundles[False], device="wasm", threads=threads) as copied,
     ):
         twins = [model.plan.twin for model in (checked, copied)]
-        assert [list(twin.checked) for twin in twins if twin] == [["train"], []]
+        assert [list(each.checked) for each in twins if each] == [["train"], []]
         yield checked, copied
 
 

@@ -13,6 +13,9 @@ const DARK = { viewport: { width: 1100, height: 800 }, colorScheme: 'dark' };
 const PAGES = {
   snake: { canvas: '#boards', number: 'won', enough: 5, options: PHONE },
   cartpole: { canvas: '#carts', number: 'length', enough: 400, options: DARK },
+  siren: { canvas: '#painted', number: 'likeness', enough: 24, options: PHONE },
+  diffusion: { canvas: '#made', number: 'read', enough: 80, options: DARK },
+  plane: { canvas: '#plane', number: 'kinds', enough: 8, options: PHONE },
 };
 
 const inPage = (page, test, argument) => page.waitForFunction(test, argument, { timeout: 300000 });

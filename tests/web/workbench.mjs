@@ -150,6 +150,32 @@ async function pauseStepUndo(page) {
   seen.stepping = { paused, stepped, lit };
 }
 
+/** Files that were chosen, and the steps, are those of the model that is compiled after an edit. */
+async function bringData(page) {
+  const frame = page.frameLocator('#frame');
+  const rows = Array.from({ length: 600 }, (_, i) => `${i / 100},${i / 50}`);
+  await frame.locator('#file').setInputFiles({
+    name: 'line.csv',
+    mimeType: 'text/csv',
+    buffer: Buffer.from(['x,y', ...rows].join('\n')),
+  });
+  await frame.locator('#data-question button:text-is("Start anew with this data")').click(LONG);
+  await frame.locator('#rows:has-text("to learn from")').waitFor(LONG);
+  await frame.locator('#target').fill('150');
+  await page.click('.cm-line:has-text("seed = 7")');
+  await page.keyboard.press('End');
+  await page.keyboard.insertText(' // the same');
+  await train(page);
+  const run = await page.evaluate(() =>
+    document.getElementById('frame').contentWindow.wgccPage.settings(),
+  );
+  seen.data = {
+    rows: await frame.locator('#rows').textContent(),
+    steps: await frame.locator('#target').inputValue(),
+    shared: run,
+  };
+}
+
 /** Lines of fused kernels lead to their own lines of the model; figures are there on demand. */
 async function kernelLines(page) {
   seen.kernelLines = [];
@@ -314,6 +340,9 @@ await page.click('#sizes summary');
 await page.fill('#size-fields label:has-text("H") input', '48');
 await page.keyboard.press('Tab');
 seen.twin = await train(page);
+await page.click('#tabs button:text-is("Run")');
+await judge(page, 'a model that runs');
+await bringData(page);
 await kernelAndBack(page);
 await kernelLines(page);
 await otherLanguages(page);

@@ -90,6 +90,17 @@ def test_values_inside_are_drawn_while_it_trains(seen: Any) -> None:
     assert cards["d.l1.w"]["maps"] == 0 and "[1, 64]" in cards["d.l1.w"]["facts"]
 
 
+def test_pictures_have_a_map_for_each_channel_and_attention_one_for_each_head() -> None:
+    values = run_node("workbench_values.mjs")
+    conv = values["conv.y"]
+    assert [len(pixels) for pixels in conv["maps"]] == [16, 16, 16]
+    # The second row of the batch; channel 1 is dead.
+    assert conv["maps"][0][:3] == [49, 52, 55] and set(conv["maps"][1]) == {0}
+    assert (values["attn.weights"]["height"], len(values["attn.weights"]["maps"])) == (3, 3)
+    assert (values["attn.y"]["width"], len(values["attn.y"]["maps"])) == (5, 3)
+    assert {name: value["dead"] for name, value in values.items()} == {key: [1] for key in values}
+
+
 def test_a_step_lights_up_its_lines_and_is_undone(seen: Any) -> None:
     stepping = seen["stepping"]
     assert stepping["stepped"] == stepping["paused"] + 1
@@ -101,6 +112,12 @@ def test_sizes_are_chosen_without_an_edit_and_shared(seen: Any) -> None:
     shared = json.loads(seen["shared"])
     assert shared["sizes"] == {"H": 48} and "H = 64" in shared["files"]["model.wg"]
     assert seen["twin"]["hidden"] == [48]
+
+
+def test_data_and_its_settings_outlive_an_edit(seen: Any) -> None:
+    assert seen["data"]["rows"].startswith("line.csv: 480 rows")
+    assert seen["data"]["steps"] == "150"
+    assert "steps=150" in seen["data"]["shared"] and "data=own" in seen["data"]["shared"]
 
 
 def test_a_bundle_that_was_taken_away_opens_again(seen: Any) -> None:
@@ -169,6 +186,8 @@ def test_an_address_can_only_fill_the_editor() -> None:
     assert read["fromPython"]["files"] == files and read["fromPython"]["main"] == "b.wg"
     assert read["own"]["main"] == "other.wg" and read["own"]["tab"] == "Kernels"
     assert read["own"]["files"]["model.wg"].startswith("// grüße \N{GRINNING FACE}")
+    assert read["own"]["run"] == "seed=7&steps=30&data=own"
+    assert "too long" in read["tooLong"]
     assert set(read["hostile"]) == {None}
 
 

@@ -69,6 +69,7 @@ class DataOptions:
     target: str | None = None
     columns: str | None = None
     scale: bool = False
+    encode: bool = False
     missing: str = "drop"
     decimal: str | None = None
     unknown: str | None = None
@@ -77,7 +78,7 @@ class DataOptions:
     @property
     def chooses(self) -> bool:
         """Whether they say which columns to use, or whether to scale."""
-        return self.target is not None or self.columns is not None or self.scale
+        return self.target is not None or self.columns is not None or self.scale or self.encode
 
     def words(self) -> list[str]:
         """The same options on a command line."""
@@ -86,22 +87,23 @@ class DataOptions:
         given |= {"missing": None if self.missing == "drop" else self.missing}
         given |= {"unknown": self.unknown}
         words += [f"--{name}={value}" for name, value in given.items() if value is not None]
-        return [*words, "--scale"] if self.scale else words
+        flags = {"--scale": self.scale, "--encode": self.encode}
+        return [*words, *(flag for flag, is_given in flags.items() if is_given)]
 
     def read(self, path: Path, model: Any, entry: str = "train", **more: Any) -> Data:
         """Reads a file for a model or a plan. Errors advise which options decide."""
         from wgcc_runtime.data.problems import DataError
         from wgcc_runtime.data.read import read_data
-        from wgcc_runtime.errors import WgccError
 
         names = None if self.columns is None else _names(self.columns)
         chosen = {"target": self.target, "columns": names, "scale": self.scale}
+        chosen["encode"] = self.encode
         cells = {"missing": self.missing, "decimal": self.decimal, "unknown": self.unknown}
         given = {"entry": entry, **chosen, **cells, "values": self.values, **more}
         try:
             return read_data(path, model, **given)
         except DataError as error:
-            raise WgccError(error.code, message_of(error), error.field) from None
+            raise with_advice(error) from None
 
 
 unknown_option = click.option(
@@ -137,7 +139,8 @@ ADVICE = {
     "columns-left": ". Choose them with --columns",
     "which-target": " Give --target NAME; there are: {columns}",
     "no-value": ": give --value {input}=NUMBER",
-    "names-in-columns": ": choose its columns with --columns {words}",
+    "names-in-columns": ": turn names into numbers with --encode, or choose its columns with "
+    "--columns {words}",
     "names-in-target": ": choose another column with --target NAME",
     "unknown-character": ": leave them out with --unknown drop",
 }
@@ -149,6 +152,13 @@ def message_of(error: DataError) -> str:
         return error.message
     words = shell_word(error.values["numbers"]) if error.values.get("numbers") else "NAMES"
     return error.message_with(ADVICE[error.problem].replace("{words}", words))
+
+
+def with_advice(error: DataError) -> DataError:
+    """The same error with a message for the command line."""
+    error.message = message_of(error)
+    error.args = (f"{error.code}: {error.message}",)
+    return error
 
 
 def shell_word(names: Sequence[str]) -> str:
@@ -168,6 +178,11 @@ _READING = several(
         "--scale/--no-scale",
         default=False,
         help="Scale number columns to mean 0 and deviation 1, and predictions back.",
+    ),
+    click.option(
+        "--encode/--no-encode",
+        default=False,
+        help="Turn columns of names, dates and amounts such as $1,200 into numbers.",
     ),
     click.option(
         "--missing",
@@ -191,7 +206,7 @@ _READING = several(
 
 def data_options(command: Command) -> Command:
     """`--target` and the like; the command gets them as `reading`, a `DataOptions`."""
-    names = ("target", "columns", "scale", "missing", "decimal", "unknown", "values")
+    names = ("target", "columns", "scale", "encode", "missing", "decimal", "unknown", "values")
 
     @functools.wraps(command)
     def with_reading(**given: Any) -> Any:

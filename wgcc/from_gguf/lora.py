@@ -28,11 +28,14 @@ TARGETS = {
     for place in PLACES.values()
 }
 LENGTH = re.compile(r"learns texts of (\d+) tokens")
+MEMORY = re.compile(r"learns texts of \d+ tokens in (\d+) bytes")
 
 
 @dataclass(frozen=True, slots=True)
 class LoraOptions:
-    """`None`: as `lora.wg` has it, or the default. `length`: tokens of a sequence."""
+    """`None`: as `lora.wg` has it, or the default. `length`: tokens of a sequence. `memory`: bytes
+    that training may need, for which activations are computed again.
+    """
 
     rank: int | None = None
     alpha: float | None = None
@@ -40,6 +43,7 @@ class LoraOptions:
     rate: float | None = None
     length: int | None = None
     batch: int | None = None
+    memory: int | None = None
 
     @property
     def are_given(self) -> bool:
@@ -77,6 +81,7 @@ def lora_text(folder: Path, options: LoraOptions) -> str:
         model=_model_name(folder, model),
         length=options.length or _size(model, "T"),
         batch=options.batch or 1,
+        limit=f" in {options.memory} bytes" if options.memory else "",
         rank=rank,
         alpha=float_text(2.0 * rank if options.alpha is None else options.alpha),
         rate=float_text(options.rate or 3e-4),
@@ -110,9 +115,10 @@ def _is_current(folder: Path, plan: Path) -> bool:
 
 def _build(folder: Path, bundle: Path) -> None:
     weights, text = _BaseWeights(folder / WEIGHTS), read_text(folder / PROGRAM)
-    length = LENGTH.search(text)
+    length, memory = LENGTH.search(text), MEMORY.search(text)
     sizes = {"T": int(length[1])} if length else {}
-    compiled = compile_file(folder / PROGRAM, sizes=sizes)
+    limit = int(memory[1]) if memory else None
+    compiled = compile_file(folder / PROGRAM, sizes=sizes, memory=limit)
     files = compiled.files(weights)
     bundle.mkdir(exist_ok=True)
     write_files(files, bundle)

@@ -9,10 +9,7 @@ from pathlib import Path
 
 from wgcc.compiler import read_program
 from wgcc.errors import Diagnostics, Source, WgError
-from wgcc.ir.graph import Graph
-from wgcc.ir.loops import bodies
 from wgcc.ir.program import Program, Wanted, patterns_of
-from wgcc.ops.markers import DIFFERENTIATING
 from wgcc.passes.captures import GRADIENT
 
 # Elements up to which a value is stored as it is: a page can draw them several times a second.
@@ -48,13 +45,9 @@ def read_capturing(
     return read_program(path, sizes=sizes, capture=exact)
 
 
-def trains(graph: Graph) -> bool:
-    return any(node.op in DIFFERENTIATING for g in (graph, *bodies(graph)) for node in g.nodes)
-
-
 def _trainer(path: Path, sizes: Mapping[str, float]) -> str:
     _, program, _ = read_program(path, sizes=sizes, capture=None)
-    return next((name for name, graph in program.entries.items() if trains(graph)), "")
+    return next((name for name, graph in program.entries.items() if graph.entry.trains), "")
 
 
 def _by_form(globs: list[str]) -> tuple[list[str], list[str]]:

@@ -18,6 +18,8 @@ from wgcc.workbench.npm_parts import bundle_script, npm_folder
 
 PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "pyodide-lock.json")
 LIBRARY = "python_stdlib.zip"
+# A program that trains has one of them.
+_TRAINS = re.compile(r"\b(minimize|grad)\b")
 _LESSON = re.compile(r"<!-- file (\S+\.wg) -->\n```\w+\n(.*?)```", re.DOTALL)
 
 
@@ -48,7 +50,7 @@ def site_files() -> dict[str, bytes]:
 
 def drawer() -> list[dict[str, Any]]:
     """The programs that people can choose: others are of use with weights alone."""
-    return [program for program in example_programs() if "minimize " in _main_text(program)]
+    return [program for program in example_programs() if _TRAINS.search(_main_text(program))]
 
 
 def _main_text(program: dict[str, Any]) -> str:

@@ -154,13 +154,12 @@ class Workbench:
     def names(self) -> Answer:
         """The values of the last program that was checked, which can be captured."""
         from wgcc.passes.captures import names_to_capture
-        from wgcc.workbench.capturing import trains
 
         analysis, _ = self._last_check()
         names: dict[str, Answer] = {}
         for program in list(analysis.programs.values())[-1:]:
             # The entry that trains comes last, and its types are shown.
-            for graph in sorted(program.entries.values(), key=trains):
+            for graph in sorted(program.entries.values(), key=lambda graph: graph.entry.trains):
                 for name, (text, line) in names_to_capture(graph).items():
                     # An optimizer's names for what it writes into parameters say nothing more.
                     if not name.endswith(".new"):

@@ -19,7 +19,8 @@ class Column:
     """`number` counts from 1. `values` are the numbers of a number column, None where none is.
 
     `first_name` is the first row with a cell that is neither number nor missing, or -1;
-    `missing` has the rows without a value.
+    `missing` has the rows without a value. Numbers that were read as amounts have a `unit`, which
+    may be empty.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Column:
     values: Values
     first_name: int
     missing: frozenset[int]
+    unit: str | None = None
 
     def present(self) -> list[str]:
         return [cell for cell in self.cells if cell not in MISSING]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wgcc_runtime.data.columns import EMPTY, INDEX, NAMES, NUMBERS, Column, Table
+from wgcc_runtime.data.features import FeatureSource, find_sources, make_features, number_source
 from wgcc_runtime.data.form import EntryForm, Port
 from wgcc_runtime.data.options import Options
 from wgcc_runtime.data.source import quote
@@ -18,10 +19,14 @@ TARGET_NAMES = frozenset(table("data_words")["target"])
 
 @dataclass(slots=True)
 class Matching:
-    """Columns by input, and the input that is the target, if the entry has one."""
+    """Columns by input, and the input that is the target, if the entry has one.
+
+    `sources`: of the inputs whose columns are features of others.
+    """
 
     target: str | None
     columns: dict[str, list[Column]] = field(default_factory=dict)
+    sources: dict[str, list[FeatureSource]] = field(default_factory=dict)
 
     def used_columns(self) -> list[Column]:
         """The columns that inputs use, in file order."""
@@ -91,9 +96,10 @@ class _Matcher:
         if not self._open():
             return
         name = self._one_left(self._open())
-        port, columns = self._entry.inputs[name], list(self._left)
+        port, raw = self._entry.inputs[name], list(self._left)
+        columns = self._features(name, raw)
         if _fill(columns, port):
-            self._assign(name, columns)
+            self._put(name, raw, columns)
             return
         self._check_numbers(name, columns)
         if not columns:
@@ -113,8 +119,8 @@ class _Matcher:
 
     def _assign(self, name: str, columns: list[Column]) -> None:
         self._refuse_twice(columns)
-        self.matching.columns[name] = columns
-        self._left = [column for column in self._left if column not in columns]
+        raw, columns = columns, self._features(name, columns)
+        self._put(name, raw, columns)
         port = self._entry.inputs[name]
         if _fill(columns, port):
             return
@@ -122,6 +128,26 @@ class _Matcher:
         raise self._source.refuse(
             "column-count", size=port.row_size, **_column_facts(name, columns)
         )
+
+    def _put(self, name: str, raw: list[Column], columns: list[Column]) -> None:
+        self.matching.columns[name] = columns
+        self._left = [column for column in self._left if column not in raw]
+
+    def _features(self, name: str, columns: list[Column]) -> list[Column]:
+        """The columns that an input takes; with `encode` these are features of the file's."""
+        port = self._entry.inputs[name]
+        is_class = len(columns) == 1 and is_one_hot(columns[0], port)
+        if not self._options.encode or not port.is_float or is_class:
+            return columns
+        if name == self.matching.target:
+            sources = [number_source(column) for column in columns]
+        else:
+            sources = find_sources(self._table, columns)
+            kept = {source["column"] for source in sources}
+            columns = [column for column in columns if column.name in kept]
+            columns = make_features(self._table, columns, sources)
+        self.matching.sources[name] = sources
+        return columns
 
     def _refuse_twice(self, columns: list[Column]) -> None:
         """A model that is given what it shall predict learns nothing."""

@@ -24,7 +24,7 @@ class Parser:
 
     def __init__(self, mark: str) -> None:
         number = _POINT.replace(r"\.", re.escape(mark))
-        self._mark = mark
+        self.mark = mark
         self._number = re.compile(number)
         self._column = re.compile(f"{number}(?:\n{number})*")
 
@@ -32,14 +32,14 @@ class Parser:
         """The number that a cell holds; None if it is none."""
         if not self._number.fullmatch(cell):
             return None
-        value = float(cell.replace(self._mark, "."))
+        value = float(cell.replace(self.mark, "."))
         return value if -LARGEST <= value <= LARGEST else None
 
     def numbers(self, cells: Sequence[str]) -> Values:
         """The numbers of a column, which is read much faster if all of its cells are numbers."""
         text = "\n".join(cells)
         if self._column.fullmatch(text):
-            floats = [*map(float, text.replace(self._mark, ".").split("\n"))]
+            floats = [*map(float, text.replace(self.mark, ".").split("\n"))]
             if len(floats) == len(cells) and min(floats) >= -LARGEST and max(floats) <= LARGEST:
                 return [*floats]
         return [self.number(cell) for cell in cells]

@@ -14,6 +14,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "decimal": (None, ",", "."),
     "unknown": (None, "drop"),
     "scale": (False, True),
+    "encode": (False, True),
 }
 
 
@@ -24,6 +25,7 @@ class Options:
     target: str | None = None
     columns: Sequence[str] | Mapping[str, Sequence[str]] | None = None
     scale: bool = False
+    encode: bool = False
     missing: str = "drop"
     decimal: str | None = None
     unknown: str | None = None

@@ -15,7 +15,10 @@ from typing import Any
 import numpy as np
 
 from wgcc_runtime.arrays import Array, is_frame
-from wgcc_runtime.data.frame_tables import frame_columns
+from wgcc_runtime.data.columns import make_table
+from wgcc_runtime.data.features import feature_names, is_source, make_features, read_amounts
+from wgcc_runtime.data.frame_tables import frame_columns, frame_records
+from wgcc_runtime.data.numbers import POINT
 from wgcc_runtime.data.source import Source
 from wgcc_runtime.drawn import random_words
 from wgcc_runtime.errors import WgccError
@@ -101,7 +104,8 @@ def parse_preparation(text: str, what: str) -> Preparation:
 def prepared_inputs(preparation: Preparation, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Raw rows as the model takes them: columns that were scaled for training are scaled."""
     specs = preparation["inputs"]
-    return {name: _prepare(name, value, specs.get(name)) for name, value in inputs.items()}
+    fills = preparation.get("missing") == "mean"
+    return {name: _prepare(name, value, specs.get(name), fills) for name, value in inputs.items()}
 
 
 def readable_outputs(
@@ -135,10 +139,14 @@ def _are_numbers(names: list[str] | None) -> bool:
     return names is not None and names == [str(number) for number in range(len(names))]
 
 
-def _prepare(name: str, value: Any, spec: Mapping[str, Any] | None) -> Any:
+def _prepare(name: str, value: Any, spec: Mapping[str, Any] | None, fills: bool) -> Any:
     if not spec:
         return value
-    if is_frame(value) and "columns" in spec:
+    if is_frame(value) and "sources" in spec:
+        value = _frame_features(value, spec, name)
+        if fills and "mean" in spec:
+            value = np.where(np.isnan(value), spec["mean"], value)
+    elif is_frame(value) and "columns" in spec:
         value = _select_columns(value, spec["columns"], name)
     return _scale(value, spec) if "mean" in spec else value
 
@@ -151,6 +159,18 @@ def _select_columns(frame: Any, columns: list[str], name: str) -> Any:
             source = Source(f"the frame of `{name}`")
             raise source.refuse("no-trained-column", column=column, columns=list(own))
     return frame[[own[column] for column in columns]]
+
+
+def _frame_features(frame: Any, spec: Mapping[str, Any], name: str) -> Array:
+    """The features of a frame's columns; cells without a value are NaN, as frames have them."""
+    source = Source(f"the frame of `{name}`")
+    names = [s["column"] for s in spec["sources"]]
+    records = frame_records(_select_columns(frame, names, name), source)
+    table = make_table(records.records, POINT, source, names, header=True)
+    read_amounts(table, POINT)
+    features = make_features(table, table.columns, spec["sources"])
+    rows: Array = np.array([feature.values for feature in features], np.float64).T
+    return rows
 
 
 def _scale(value: Any, spec: Mapping[str, Any]) -> Any:
@@ -199,6 +219,11 @@ def _is_spec(spec: Any) -> bool:
     if not isinstance(spec, dict) or spec.get("kind") not in KINDS:
         return False
     names = [spec.get("columns", []), spec.get("classes", [])]
+    sources = spec.get("sources", [])
+    if not isinstance(sources, list) or not all(map(is_source, sources)):
+        return False
+    if sources and [n for source in sources for n in feature_names(source)] != names[0]:
+        return False
     if not all(isinstance(n, list) and all(isinstance(name, str) for name in n) for n in names):
         return False
     if ("mean" in spec) != ("deviation" in spec):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wgcc_runtime.data.columns import EMPTY, NAMES, Column, Table
+from wgcc_runtime.data.features import FeatureSource, make_features
 from wgcc_runtime.data.form import EntryForm
 from wgcc_runtime.data.matching import Matching
 from wgcc_runtime.data.options import Options
@@ -19,10 +20,22 @@ def find_prepared(table: Table, entry: EntryForm, options: Options) -> Matching:
         spec = preparation["inputs"].get(name)
         if spec is None or "columns" not in spec:
             raise table.source.refuse("no-table", input=name)
+        if "sources" in spec:
+            matching.columns[name] = _features(table, entry, name, spec["sources"])
+            continue
         matching.columns[name] = _columns(table, entry, spec["columns"])
         if spec["kind"] == "columns":
             _check_numbers(table, name, matching.columns[name])
     return matching
+
+
+def _features(
+    table: Table, entry: EntryForm, name: str, sources: list[FeatureSource]
+) -> list[Column]:
+    columns = _columns(table, entry, [source["column"] for source in sources])
+    numbers = [c for c, s in zip(columns, sources, strict=True) if not {"names", "date"} & s.keys()]
+    _check_numbers(table, name, numbers)
+    return make_features(table, columns, sources)
 
 
 def _columns(table: Table, entry: EntryForm, names: list[str]) -> list[Column]:

@@ -50,6 +50,7 @@ def read_data(
     target: str | None = None,
     columns: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     scale: bool = False,
+    encode: bool = False,
     missing: str = "drop",
     decimal: str | None = None,
     unknown: str | None = None,
@@ -67,7 +68,10 @@ def read_data(
         form = known_form(form, model.preparation, model.has_learned)
     if preparation and is_only_names(preparation):
         form, preparation = known_form(form, preparation, True), None
-    options = Options(target, columns, scale, missing, decimal, unknown, values or {}, preparation)
+    numbers = values or {}
+    options = Options(
+        target, columns, scale, encode, missing, decimal, unknown, numbers, preparation
+    )
     if is_frame(source):
         place = Source("the frame")
         records = frame_records(source, place)

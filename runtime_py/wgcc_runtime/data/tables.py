@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,8 @@ from wgcc_runtime.arrays import CALLER_TYPES, Array
 from wgcc_runtime.data.classes import read_classes
 from wgcc_runtime.data.columns import NUMBERS, Column, Table, make_table
 from wgcc_runtime.data.csv_records import Delimited
+from wgcc_runtime.data.doubts import note_doubts
+from wgcc_runtime.data.features import read_amounts
 from wgcc_runtime.data.form import EntryForm, ModelForm, Port
 from wgcc_runtime.data.known_classes import KnownClasses, known_in, with_classes
 from wgcc_runtime.data.matching import Matching, is_one_hot, match_columns
@@ -42,8 +44,11 @@ def read_table(
     """Reads records for an entry. `header`: whether the first record is one, if that is known."""
     others = other_inputs(entry, options.values, source)
     parse = number_parser(delimited.records, delimited.delimiter, options.decimal, source)
-    wanted = {*options.column_names(), *entry.inputs, *_prepared_names(options)}
+    prepared = options.preparation["inputs"].values() if options.preparation else ()
+    wanted = {*options.column_names(), *entry.inputs, *_prepared_names(prepared)}
     table = make_table(delimited.records, parse, source, wanted, header)
+    if options.encode or any("sources" in spec for spec in prepared):
+        read_amounts(table, parse)
     if options.preparation:
         matching = find_prepared(table, entry, options)
     else:
@@ -51,9 +56,9 @@ def read_table(
     return _Reading(table, entry, matching, options, form.classes).data(others)
 
 
-def _prepared_names(options: Options) -> set[str]:
-    specs = options.preparation["inputs"].values() if options.preparation else ()
-    return {name for spec in specs for name in spec.get("columns", ())}
+def _prepared_names(specs: Iterable[Mapping[str, Any]]) -> set[str]:
+    names = {name for spec in specs for name in spec.get("columns", ())}
+    return names | {s["column"] for spec in specs for s in spec.get("sources", ())}
 
 
 class _Reading:
@@ -72,6 +77,7 @@ class _Reading:
         self._source = table.source
         self._kinds = {name: self._kind(name) for name in matching.columns}
         self._needs: list[Column] = []
+        self._filled: set[int] = set()
 
     def data(self, others: dict[str, Array]) -> Data:
         self._refuse_odd_cells()
@@ -80,6 +86,8 @@ class _Reading:
         specs, arrays = {}, {}
         for name in self._entry.rows:
             specs[name], arrays[name] = self._input(name, rows)
+        if self._entry.training and not self._options.preparation:
+            note_doubts(self._source, self._matching, specs, arrays, rows)
         return Data(
             arrays={**arrays, **others},
             preparation=self._preparation(specs),
@@ -142,10 +150,14 @@ class _Reading:
             if missing is None:
                 rows.append(row)
                 continue
-            reason = f"no value in `{missing.name}`"
+            reason = f"no value in `{self._raw_name(missing)}`"
             group = dropped.setdefault(reason, {"reason": reason, "count": 0, "first": line})
             group["count"] += 1
         return rows, list(dropped.values())
+
+    def _raw_name(self, column: Column) -> str:
+        """The name in the file, also of features."""
+        return self._table.columns[column.number - 1].name
 
     def _filled_columns(self) -> set[int]:
         """Numbers of the columns whose missing cells become the mean."""
@@ -162,6 +174,8 @@ class _Reading:
         columns, port = self._matching.columns[name], self._entry.inputs[name]
         kind = self._kinds[name]
         spec: dict[str, Any] = {"kind": kind, "columns": [column.name for column in columns]}
+        if name in self._matching.sources:
+            spec["sources"] = self._matching.sources[name]
         shape = (len(rows), *port.row_shape)
         if kind == COLUMNS:
             more, numbers = self._numbers(name, columns, rows, port)
@@ -180,14 +194,15 @@ class _Reading:
         if not port.is_float:
             whole = [read_classes(self._table, c, rows, _plain(port), None).ids for c in columns]
             return {}, _integers(np.stack(whole, axis=1), port)
-        values = np.stack([self._filled_column(column, rows) for column in columns], axis=1)
         known = self._known_spec(name)
+        means = (known or {}).get("mean", [None] * len(columns))
+        filled = [self._filled_column(c, rows, m) for c, m in zip(columns, means, strict=True)]
+        values = np.stack(filled, axis=1)
         if known is not None:
             # Entries that do not train get raw numbers: calling them scales.
             if not self._entry.training or "mean" not in known:
                 return {}, values if not self._entry.training else _floats(values, port)
-            means, deviations = np.array(known["mean"]), np.array(known["deviation"])
-            return {}, _floats(scale(values, means, deviations), port)
+            return {}, _floats(scale(values, np.array(means), np.array(known["deviation"])), port)
         self._needs += [c for c, v in zip(columns, values.T, strict=True) if needs_scaling(v)]
         if not self._options.scale:
             return {}, _floats(values, port)
@@ -196,16 +211,19 @@ class _Reading:
         numbers = scale(values, np.array(mean), np.array(deviation))
         return {"mean": mean, "deviation": deviation}, _floats(numbers, port)
 
-    def _filled_column(self, column: Column, rows: Sequence[int]) -> Array:
+    def _filled_column(self, column: Column, rows: Sequence[int], mean: float | None) -> Array:
+        """`mean` is that of the preparation, or of the rows themselves."""
         values = [column.values[row] for row in rows]
         present = np.array([value for value in values if value is not None], np.float64)
         missing = len(values) - len(present)
         if not missing:
             return present
-        if not len(present):
+        if mean is None and not len(present):
             raise self._source.refuse("no-values-left", column=column.name)
-        mean = mean_of(present)
-        self._source.note("cells-filled", count=missing, column=column.name)
+        mean = mean_of(present) if mean is None else mean
+        if column.number not in self._filled:  # Features of one column miss the same cells.
+            self._source.note("cells-filled", count=missing, column=self._raw_name(column))
+        self._filled.add(column.number)
         return np.array([mean if value is None else value for value in values])
 
     def _describe_columns(self) -> list[dict[str, Any]]:

@@ -291,6 +291,14 @@ export interface Preparation {
     readonly kind: string;
     readonly columns?: readonly string[];
     readonly classes?: readonly string[];
+    /** How the columns of a file become these, if they were read with `encode`. */
+    readonly sources?: ReadonlyArray<{
+      readonly column: string;
+      readonly unit?: string;
+      readonly names?: readonly string[];
+      readonly date?: 'ymd' | 'dmy' | 'mdy';
+      readonly parts?: readonly string[];
+    }>;
     /** Of each column, if it is scaled. */
     readonly mean?: readonly number[];
     readonly deviation?: readonly number[];
@@ -310,6 +318,8 @@ export interface ReadOptions {
   columns?: readonly string[] | Readonly<Record<string, readonly string[]>> | null;
   /** Scale number columns to mean 0 and deviation 1, and predictions back. */
   scale?: boolean;
+  /** Turn columns of names, dates and amounts such as `$1,200` into numbers. */
+  encode?: boolean;
   /** Leave out rows with missing cells, or fill number columns with their mean. */
   missing?: 'drop' | 'mean';
   decimal?: ',' | '.' | null;

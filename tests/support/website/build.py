@@ -16,6 +16,7 @@ from website.describe import reference_page
 from website.gallery import gallery_page
 from website.markdown import Rendered, Section, code_block, render
 from website.page import ASSETS, page_html
+from website.programs import program_of_file
 from wgcc.language_service.reference import reference
 from wgcc.workbench.folder import write_site
 
@@ -137,7 +138,9 @@ class Site:
 
     def _add_source(self, place: str) -> None:
         text = (ROOT / place).read_text(encoding="utf-8")
-        code = code_block(text, LANGUAGES.get(Path(place).suffix, ""))
+        language = LANGUAGES.get(Path(place).suffix, "")
+        program = program_of_file(ROOT / place) if language == "wg" else ""
+        code = code_block(text, language, program)
         rendered = Rendered(place, f"<h1>{escape(place)}</h1>\n{code}", [Section("", 1, place)])
         self.add(address(place), rendered, "source")
 

@@ -11,12 +11,9 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from website.highlight import highlight
-from wgcc.errors import Diagnostics, Source
-from wgcc.syntax.parser import parse
-from wgcc.workbench.address import address_of
+from website.programs import shown_program
 
 Resolve = Callable[[str], str]
-_WGSL_FILE = re.compile(r'wgsl\("([\w-]+\.wgsl)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,22 +113,8 @@ def _link_function(cell: Token, described: Resolve) -> None:
 def _fence(_renderer: object, tokens: Sequence[Token], index: int, *_: object) -> str:
     token = tokens[index]
     language = token.info.strip().split(" ")[0]
-    program = _program_address(token.content, tokens[:index]) if language == "wg" else ""
+    program = shown_program(token.content, tokens[:index]) if language == "wg" else ""
     return code_block(token.content, language, program)
-
-
-def _program_address(text: str, before: Sequence[Token]) -> str:
-    """Of a whole program with the WGSL it reads, which the page shows before; "" of a fragment."""
-    problems = Diagnostics()
-    parse(Source("model.wg", text), problems)
-    if problems.items:
-        return ""
-    files = {"model.wg": text}
-    shown = [token.content for token in before if token.info.strip() == "wgsl"]
-    for name in _WGSL_FILE.findall(text):
-        if shown:
-            files[name] = shown[-1]
-    return address_of(files, "model.wg")
 
 
 def code_block(code: str, language: str, program: str = "") -> str:

@@ -37,6 +37,9 @@ _THREADS = (("thread", I32), ("threads", I32))
 GRADIENTS, UPDATE = "gradients", "update"
 # The export of a step that needs no undoing: `train/checked`.
 CHECKED = "checked"
+# Where undoing a step takes fewer bytes, it is done with copies: these are made once for all the
+# steps of a submit, while updates would be computed twice in each of them.
+LEAST_COPIED = 1 << 24
 # Exports of a product that a host computes: `train/7/pack`, `train/7/finish`.
 PACK, FINISH = "pack", "finish"
 
@@ -87,9 +90,9 @@ def write_twin(schedule: Schedule, fast: bool = False) -> Twin | None:
 
 def _checked_steps(schedule: Schedule) -> dict[str, CheckedStep]:
     """The steps by entry. No two run at a time, so all keep small tensors at the same place."""
-    if not schedule.copied_bytes:
+    if schedule.copied_bytes < LEAST_COPIED:
         return {}
-    from wgcc.backends.wasm.checked_step import LEAST_COPIED, checked_step
+    from wgcc.backends.wasm.checked_step import checked_step
 
     large = {
         name: checked_step(entry, schedule.tensors)

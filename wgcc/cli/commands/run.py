@@ -265,7 +265,10 @@ def _rows(
 ) -> dict[str, Any]:
     """A table is read as the one that the model was trained with."""
     known = model.preparation if options.columns is None else None
-    data = replace(options, values=others).read(path, model, entry.name, preparation=known)
+    # Gaps are filled as they were for training: the preparation has the means.
+    missing = (known or {}).get("missing", options.missing)
+    options = replace(options, values=others, missing=missing)
+    data = options.read(path, model, entry.name, preparation=known)
     say_reading(path, data, DataOptions(scale=True))
     return data.arrays
 

@@ -17,4 +17,6 @@ function addButton(block) {
   block.after(button);
 }
 
-if (workbench) for (const block of document.querySelectorAll('[data-program]')) addButton(block);
+// Browsers start no compiler from a disk.
+if (workbench && location.protocol !== 'file:')
+  for (const block of document.querySelectorAll('[data-program]')) addButton(block);

@@ -27,9 +27,11 @@ from wgcc.cli.printing import print_error, say, say_diagnostics, show_json
 from wgcc.cli.source_files import changes
 
 if TYPE_CHECKING:
+    from wgcc.bundle.content import Files
     from wgcc.compiler import Compiled
     from wgcc.lazy_numpy import Array
     from wgcc_runtime.data.preparation import Data
+    from wgcc_runtime.data.problems import DataError
 
 
 @click.command()
@@ -146,27 +148,9 @@ def _build(
     from wgcc.bundle.folder import write_files
     from wgcc.bundle.plan import TWIN
     from wgcc.cli.commands.build.summary import facts, summary
-    from wgcc.compiler import compile_file
-    from wgcc.ir.program import patterns_of
 
     started = time.perf_counter()
-    compiled = compile_file(
-        path,
-        sizes=options["sizes"],
-        model=options["model"],
-        seed=options["seed"],
-        entries=_names(options["entries"]),
-        candidates=options["candidates"],
-        memory=options["memory"],
-        twin=not options["no_twin"],
-        limits=options["limits"],
-        strict_dims=options["strict_dims"],
-        capture=patterns_of(options["capture"], options["capture_stats"]),
-        fast=options["fast"],
-    )
-    weights, stored = _weights(options["weights"], compiled)
-    data = data_file(compiled, options, stored.get("preparation"), as_json)
-    files = compiled.files(weights, data)
+    compiled, files = _compile_with_data(path, as_json, options)
     edited: list[str] = []
     if options["keep_kernels"]:
         from wgcc.bundle.edited import keep_kernels
@@ -183,6 +167,59 @@ def _build(
         say(summary(report, options["verbose"]))
         if edited:
             say(f"kept, edited by hand: {', '.join(edited)}")
+
+
+def _compile_with_data(
+    path: Path, as_json: bool, options: Mapping[str, Any]
+) -> tuple[Compiled, Files]:
+    """The files of the bundle. The dims `Columns` and `Classes` are as the data has them."""
+    from wgcc.errors import WgError
+    from wgcc_runtime.data.problems import DataError
+
+    compiled = _compile(path, options)
+    while True:
+        try:
+            weights, stored = _weights(options["weights"], compiled)
+            data = data_file(compiled, options, stored.get("preparation"), as_json)
+            return compiled, compiled.files(weights, data)
+        except DataError as error:
+            sizes = _sizes_of(error)
+            if not sizes or sizes.keys() & options["sizes"].keys():
+                raise
+            options = {**options, "sizes": {**options["sizes"], **sizes}}
+            try:
+                compiled = _compile(path, options)
+            except WgError:  # The model has no dim of this name.
+                raise error from None
+
+
+# By problem: the dim that decides it, where a model has one.
+_DIMS = {"columns-left": "Columns", "column-count": "Columns", "class-count": "Classes"}
+
+
+def _sizes_of(error: DataError) -> dict[str, int]:
+    dim = _DIMS.get(error.problem)
+    return {dim: error.values["count"]} if dim and error.values["count"] else {}
+
+
+def _compile(path: Path, options: Mapping[str, Any]) -> Compiled:
+    from wgcc.compiler import compile_file
+    from wgcc.ir.program import patterns_of
+
+    return compile_file(
+        path,
+        sizes=options["sizes"],
+        model=options["model"],
+        seed=options["seed"],
+        entries=_names(options["entries"]),
+        candidates=options["candidates"],
+        memory=options["memory"],
+        twin=not options["no_twin"],
+        limits=options["limits"],
+        strict_dims=options["strict_dims"],
+        capture=patterns_of(options["capture"], options["capture_stats"]),
+        fast=options["fast"],
+    )
 
 
 def _try_build(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wgcc.cli.options import Command, several
+from wgcc.cli.options import Command, memory_size, several
 from wgcc.cli.printing import plural, print_error, say
 
 if TYPE_CHECKING:
@@ -48,12 +48,18 @@ _OPTIONS = several(
     ),
     click.option("--lr", "rate", type=float, help="With --lora: the learning rate [3e-4]."),
     click.option("--length", type=COUNT, help="With --lora: tokens of a sequence [64]."),
+    click.option(
+        "--memory",
+        metavar="SIZE",
+        callback=memory_size,
+        help="With --lora: limit of memory, such as 200MB; activations are computed again.",
+    ),
 )
 
 
 def lora_options(command: Command) -> Command:
     """The command gets them as `lora`, a `LoraOptions`, or None."""
-    names = ("rank", "alpha", "targets", "rate", "length")
+    names = ("rank", "alpha", "targets", "rate", "length", "memory")
 
     @functools.wraps(command)
     def with_lora(**given: Any) -> Any:

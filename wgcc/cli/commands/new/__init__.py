@@ -6,7 +6,7 @@ from __future__ import annotations
 import shlex
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,10 +18,10 @@ from wgcc.lazy_numpy import Array
 
 # Pictures of each class.
 PICTURES = 30
-_STARTER_README = """\
+STARTER_README = """\
 # {name}
 
-{what}, made by `wgcc new -t {template}`.
+{what}, made by `{made}`.
 
     {commands}
 
@@ -44,7 +44,7 @@ repository of wgcc. The same from Python:
 _EXAMPLE_README = """\
 # {name}
 
-{what}, made by `wgcc new -t {template}`.
+{what}, made by `{made}`.
 
     {commands}
 
@@ -110,7 +110,7 @@ def _starter(
     if name == "text":
         files = ("chargpt/model.wg", "texts/genesis.txt")
     options = ", scale=True" if scale else ""
-    return Template(what, files, source, steps, commands, _STARTER_README, options=options)
+    return Template(what, files, source, steps, commands, STARTER_README, options=options)
 
 
 BOTH = ("train.safetensors", "test.safetensors")
@@ -171,18 +171,80 @@ TEMPLATES = {
     show_default=True,
     help="Which example to start from.",
 )
-def command(name: str, template: str) -> None:
-    """Create the folder NAME with a model, data and a README."""
-    from wgcc.bundle.folder import is_free, write_new
+@click.option(
+    "--from",
+    "table",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="TABLE",
+    help="Instead: start from a table of yours (.csv, .tsv, .json).",
+)
+@click.option("--target", metavar="NAME", help="With --from: the column to learn.")
+@click.option(
+    "--task",
+    type=click.Choice(["regression", "classes"]),
+    help="With --from: learn numbers or classes [as the column looks].",
+)
+@click.option("--decimal", type=click.Choice([",", "."]), help="With --from: the mark in numbers.")
+@click.pass_context
+def command(
+    ctx: click.Context, /, name: str, template: str, table: Path | None, **of_table: str | None
+) -> None:
+    """Create the folder NAME with a model, data and a README.
 
-    folder, chosen = Path(name), TEMPLATES[template]
+    With --from, the model is one for your table: what it learns, from which columns, and how they
+    become numbers is decided by looking at the table, and can be changed in the files.
+    """
+    from wgcc.bundle.folder import is_free
+
+    folder = Path(name)
     if not is_free(folder):
         raise click.UsageError(f"{folder} exists already.")
-    files = _files(template)
+    _refuse_together(ctx, table, of_table)
+    if table is None:
+        _start(folder, template)
+    else:
+        ctx.exit(_start_from_table(folder, table, of_table))
+
+
+def _refuse_together(
+    ctx: click.Context, table: Path | None, of_table: Mapping[str, str | None]
+) -> None:
+    is_chosen = ctx.get_parameter_source("template") is click.core.ParameterSource.COMMANDLINE
+    if table and is_chosen:
+        raise click.UsageError("--template and --from both say what to start from: give one.")
+    alone = next((option for option, value in of_table.items() if value and not table), None)
+    if alone:
+        raise click.UsageError(f"--{alone} needs --from TABLE.")
+
+
+def _start(folder: Path, template: str) -> None:
+    from wgcc.bundle.folder import write_new
+
+    chosen, files = TEMPLATES[template], _files(template)
     files["README.md"] = _readme(folder.resolve().name, template).encode("utf-8")
     write_new(files, folder)
-    say(f"{folder}: {chosen.what}. Next:", style="good")
-    for line in (f"cd {shlex.quote(str(folder))}", *chosen.commands):
+    _say_next(folder, chosen.what, chosen.commands)
+
+
+def _start_from_table(folder: Path, table: Path, of_table: Mapping[str, str | None]) -> int:
+    """Makes the page, too; returns the exit code."""
+    from wgcc.bundle.folder import write_new
+    from wgcc.cli.commands.build import command as build
+    from wgcc.cli.commands.new.from_table import project_for
+
+    name = folder.resolve().name
+    project = project_for(table, name, **of_table)
+    write_new(project.files, folder)
+    files = [str(folder / "model.wg"), "--data", str(folder / table.name)]
+    out = ["-o", str(folder / "page")]
+    code = int(build.main([*files, *project.reading, *out], standalone_mode=False) or 0)
+    _say_next(folder, project.what, project.commands)
+    return code
+
+
+def _say_next(folder: Path, what: str, commands: Iterable[str]) -> None:
+    say(f"{folder}: {what}. Next:", style="good")
+    for line in (f"cd {shlex.quote(str(folder))}", *commands):
         say(f"  {line}")
 
 
@@ -194,17 +256,22 @@ def _readme(name: str, template: str) -> str:
         **chosen.commands,
         f"wgcc show {folder}": "explains what was built",
     }
-    wide = max(map(len, commands))
     return chosen.readme.format(
         name=name,
         what=chosen.what[0].upper() + chosen.what[1:],
-        template=template,
-        commands="\n    ".join(f"{line:{wide}}   # {what}" for line, what in commands.items()),
+        made=f"wgcc new -t {template}",
+        commands=command_lines(commands),
         data=chosen.data or about.read_text(encoding="utf-8").strip(),
         source=chosen.source,
         options=chosen.options,
         steps=chosen.steps,
     )
+
+
+def command_lines(commands: Mapping[str, str]) -> str:
+    """Commands with their remarks, as a README shows them."""
+    wide = max(map(len, commands))
+    return "\n    ".join(f"{line:{wide}}   # {what}" for line, what in commands.items())
 
 
 def _files(template: str) -> dict[str, bytes]:
