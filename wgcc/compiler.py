@@ -116,6 +116,7 @@ def compile_file(
     strict_dims: bool = False,
     capture: Sequence[Wanted] = (),
     fast: bool = False,
+    pairs: bool = False,
 ) -> Compiled:
     """Compile a `.wg` file, or its text. Raises `WgError`, with all its diagnostics, on errors.
 
@@ -123,7 +124,7 @@ def compile_file(
     may need. `twin`: with the WebAssembly form that runs where there is no GPU. `limits`: `default`
     refuses a model that needs more than WebGPU's default limits. `strict_dims`: dims that agree by
     coincidence are errors. `capture`: what to store beside the outputs of entries. `fast`: the twin
-    can leave large products to numpy's BLAS.
+    can leave large products to numpy's BLAS. `pairs`: one dispatch may start two small kernels.
     """
     source, program, diagnostics = read_program(
         path,
@@ -134,7 +135,7 @@ def compile_file(
         strict_dims=strict_dims,
         capture=capture,
     )
-    options = candidates, memory, twin, limits, fast
+    options = candidates, memory, twin, limits, fast, pairs
     return compile_program(source, program, diagnostics, *options)
 
 
@@ -216,6 +217,7 @@ def compile_program(
     twin: bool = True,
     limits: str = RAISED,
     fast: bool = False,
+    pairs: bool = False,
 ) -> Compiled:
     """Passes and schedule of a traced program; its twin and plan are made later.
 
@@ -224,21 +226,23 @@ def compile_program(
     """
     # A program that was not read from a file has no second trace: less is known about its rows.
     program = mark_rows(program)
-    attempts = (lower(program, parts, candidates) for parts in REMAT_PARTS)
+    attempts = (lower(program, parts, candidates, pairs) for parts in REMAT_PARTS)
     lowered = next(attempts) if memory is None else first_within(memory, attempts)
     done, scheduled = lowered.program, lowered.schedule
     check_raised(scheduled, done, diagnostics, limits)
     return Compiled(source, done, scheduled, diagnostics, lowered.remat_parts, twin, fast)
 
 
-def lower(program: Program, remat_parts: int = 1, candidates: bool = False) -> Lowered:
+def lower(
+    program: Program, remat_parts: int = 1, candidates: bool = False, pairs: bool = False
+) -> Lowered:
     """A traced program as kernels, with all but the last of so many parts rematerialised."""
     from wgcc.schedule.schedule import schedule
 
     marked = _marked_for_remat(program, remat_parts)
     simplified = run_passes(marked)
     prepared = run_passes(simplified, until=PREPARED, since=SIMPLIFIED)
-    return Lowered(simplified, schedule(prepared, candidates), remat_parts)
+    return Lowered(simplified, schedule(prepared, candidates, pairs), remat_parts)
 
 
 def check_limits(program: Program, diagnostics: Diagnostics, limits: str = RAISED) -> None:

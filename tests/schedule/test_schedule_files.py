@@ -100,11 +100,12 @@ def _schedule(graph: Graph, precision: str) -> None:
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_what_a_step_decides(stage: str) -> None:
-    """Every step has a file; `// trains` in it says that the entry does."""
+    """Every step has a file, which may begin with `// trains` (the entry does) or `// pairs`."""
     source = (FOLDER / "steps" / f"{stage}.ir").read_text(encoding="utf-8")
     (graph,) = read_graphs(source).values()
     trains = graph.with_facts(trains=source.startswith("// trains\n"))
-    filecheck(source, stage_text(lay_out(program_of(trains)), stage))
+    pairs = source.startswith("// pairs\n")
+    filecheck(source, stage_text(lay_out(program_of(trains)), stage, pairs))
 
 
 def test_a_kernel_has_a_limited_number_of_ops() -> None:

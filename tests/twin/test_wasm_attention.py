@@ -36,7 +36,8 @@ def work_of(name: str, sample: Sample) -> DispatchWork:
     program = Program("Samples", entries={"e": graph})
     schedule = compile_program(Source("samples.wg", ""), program, Diagnostics()).schedule
     (dispatch,) = schedule.entries["e"].dispatches
-    return dispatch.work
+    ((work, _),) = dispatch.works
+    return work
 
 
 def built(name: str, sample: Sample) -> Built:

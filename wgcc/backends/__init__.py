@@ -1,7 +1,7 @@
 """Readers of kernel trees: a folder for each form that kernels are written in.
 
 A back end reads trees (`kernel/tree.py`), never text: `tree_of` gives the tree of a scheduled
-kernel (`schedule/kernels/context.py`); `Dispatch.work` says what a dispatch computes, for a back
+kernel (`schedule/kernels/context.py`); `Dispatch.works` says what a dispatch computes, for a back
 end that shares it out in its own way (`wasm/README.md`). There are two interfaces:
 
     print_tree   print_file(module: Module, name: str, notes: Sequence[str]) -> str

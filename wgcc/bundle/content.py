@@ -23,7 +23,7 @@ from wgcc.ir.graph import FLOATS, Capture, Graph, Rows, TensorType, Value
 from wgcc.ir.places import is_own_state
 from wgcc.ir.program import Ports, Wanted, capture_key, counts_key, is_capture
 from wgcc.lazy_numpy import Array, np
-from wgcc.schedule.kernel import WORD, Exchange
+from wgcc.schedule.kernel import PAIR, WORD, Exchange
 from wgcc_runtime.data.problems import join_items
 from wgcc_runtime.strict_json import as_javascript, with_sorted_keys
 
@@ -335,6 +335,12 @@ def captured_patterns(plan: Mapping[str, Any]) -> tuple[Wanted, ...]:
         for name, record in spec.get("captures", {}).items()
         if not (name.startswith("d.") and _is_second(name, spec["captures"]))
     )
+
+
+def has_pairs(plan: Mapping[str, Any]) -> bool:
+    """Was it built with `--pairs`, and did that change it?"""
+    dispatches = (each for entry in plan["entries"].values() for each in entry["dispatches"])
+    return any(PAIR in dispatch["label"] for dispatch in dispatches)
 
 
 def _is_second(name: str, names: Container[str]) -> bool:

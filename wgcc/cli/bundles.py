@@ -27,7 +27,7 @@ def compile_again(
     path: Path, plan: Mapping[str, Any], sizes: Mapping[str, float], seed: int | None = None
 ) -> tuple[Compiled, dict[str, Any]]:
     """The model of a bundle from its source, and its plan, which must be that of the bundle."""
-    from wgcc.bundle.content import captured_patterns
+    from wgcc.bundle.content import captured_patterns, has_pairs
     from wgcc.bundle.edited import as_built, check_same_model
     from wgcc.compiler import compile_file
 
@@ -41,6 +41,7 @@ def compile_again(
             twin=False,
             seed=seed,
             capture=captured_patterns(plan),
+            pairs=has_pairs(plan),
         )
     except WgError as failure:
         for problem in (item for item in failure.diagnostics if item.code == "WG0701"):

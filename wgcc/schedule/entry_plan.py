@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from wgcc.ir.graph import Graph, Value
 from wgcc.ir.loops import Part
 from wgcc.ir.places import Place
+from wgcc.passes.lay_out import holds_gradients
 from wgcc.schedule.expand_loops import Expanded, LoopSpan
 from wgcc.schedule.fuse.fuse import Fused
-from wgcc.schedule.fuse.group import Group
+from wgcc.schedule.fuse.group import FLAT, Group
 from wgcc.schedule.kernel import GPU, EntrySchedule, Exchange
 from wgcc.schedule.memory.slots import Life
 
@@ -23,6 +24,8 @@ class EntryPlan:
     `in_place` maps values to the parameter or state whose content they replace, `late` are those
     that are needed after an update has replaced them, `old` the copies that keep such contents.
     `apart` are counters that share no kernel with gradients, `fallback` is the plan without that.
+    `beside` are groups that do not need each other and run one after the other: kernels that one
+    dispatch may start together.
     `again`: the steps that are repeated until they are stable must run once more.
     `after_gradients` are the groups from the first on that uses a gradient, or why gradients cannot
     be complete before. `parts` are values of one round that are stored in tensors of all rounds.
@@ -40,6 +43,7 @@ class EntryPlan:
     again: bool = False
     places: Mapping[str, Place] = field(default_factory=dict)
     after_gradients: tuple[Group, ...] | str = ()
+    beside: tuple[tuple[Group, ...], ...] = ()
     expanded: Expanded | None = None
     parts: Mapping[str, Part] = field(default_factory=dict)
     exchange: Exchange | None = None
@@ -86,6 +90,9 @@ def entry_text(plan: EntryPlan) -> Iterator[str]:
     elif plan.after_gradients:
         first = plan.after_gradients[0].roots[0].outputs[0]
         yield f"gradients are complete before %{first.name} is made"
+    for groups in plan.beside:
+        names = (f"%{group.roots[0].outputs[0].name}" for group in groups)
+        yield f"side by side: {', '.join(names)}"
     for target in sorted(plan.late):
         yield f"%{target} is needed after an update has replaced it"
     for name in sorted(plan.old):
@@ -93,6 +100,28 @@ def entry_text(plan: EntryPlan) -> Iterator[str]:
     yield from _dispatch_text(plan)
     for span in plan.loops:
         yield f"kernels {span.first} to {span.last} run {span.loop.rounds} times"
+
+
+@dataclass(frozen=True, slots=True)
+class BesideSpans:
+    """The first and the last position, in the order, of the groups beside each one."""
+
+    ends: Mapping[int, tuple[int, int]]
+
+    @classmethod
+    def of(cls, plan: EntryPlan) -> BesideSpans:
+        position = {id(group): i for i, group in enumerate(plan.order)}
+        ends: dict[int, tuple[int, int]] = {}
+        for groups in plan.beside:
+            numbers = [position[id(group)] for group in groups]
+            ends |= dict.fromkeys(numbers, (min(numbers), max(numbers)))
+        return cls(ends)
+
+    def first(self, number: int) -> int:
+        return self.ends.get(number, (number, number))[0]
+
+    def last(self, number: int) -> int:
+        return self.ends.get(number, (number, number))[1]
 
 
 def _dispatch_text(plan: EntryPlan) -> Iterator[str]:
@@ -115,3 +144,22 @@ def _where(plan: EntryPlan, value: Value) -> str:
     words = place.bytes // 4
     in_f16 = " as f16" if place.half else ""
     return f"{place.buffer}[{place.offset}:{place.offset + words}]{in_f16}"
+
+
+def gradient_places(plan: EntryPlan) -> dict[int, list[Place]]:
+    """The places of gradients that each dispatch writes; `flat` only reads a run of them."""
+    gradients: dict[int, list[Place]] = {}
+    spans = BesideSpans.of(plan)
+    for i, value in _numbered_outputs(plan.order):
+        place = plan.places.get(value.name)
+        is_gradient = place is not None and holds_gradients(place.buffer)
+        if place is not None and is_gradient and plan.order[i].kind != FLAT:
+            gradients.setdefault(spans.first(i), []).append(place)
+    return gradients
+
+
+def _numbered_outputs(order: tuple[Group, ...]) -> Iterator[tuple[int, Value]]:
+    for i, group in enumerate(order):
+        for root in group.roots:
+            for value in root.outputs:
+                yield i, value

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import combinations
 from math import prod
 
 from wgcc.errors import Span
@@ -233,6 +234,10 @@ class DispatchWork:
     helpers: tuple[FunctionDef, ...] = ()
 
 
+# What a dispatch computes, and the places of its bindings.
+PlacedWork = tuple[DispatchWork, tuple[Place, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class Made:
     """The outputs of an op in a kernel: why they are computed there and, if stored, why that."""
@@ -247,14 +252,15 @@ class Dispatch:
     """One step of an entry: one launch, and those that tuning may replace it by, by profile.
 
     `regions` are the places that its bindings cover, the same in all profiles.
-    `work` says what it computes without saying how threads share it.
+    `works` say what it computes without saying how threads share it: one, or two that do not need
+    each other.
     """
 
     label: str
     regions: tuple[Place, ...]
     launches: Mapping[str, Launch]
     shows: tuple[str, ...]
-    work: DispatchWork
+    works: tuple[PlacedWork, ...]
     span: Span | None = None
     flops: int = 0
     made: tuple[Made, ...] = ()
@@ -349,6 +355,21 @@ class Schedule:
         """The bytes of all buffers that an entry writes."""
         written = {self.tensors[name].buffer for name in entry.written}
         return sum(buffer.words * WORD for buffer in self.buffers if buffer.name in written)
+
+
+def overlapping(regions: Sequence[Place]) -> Iterator[tuple[Place, Place]]:
+    """The pairs of regions that share words."""
+    for a, b in combinations(regions, 2):
+        if a.buffer == b.buffer and a.offset < _end(b) and b.offset < _end(a):
+            yield a, b
+
+
+def _end(region: Place) -> int:
+    return region.offset + region.bytes // WORD
+
+
+# Between the labels of two dispatches that are one; labels are names of values.
+PAIR = ", "
 
 
 def has_room(lists: int, scalars: bool) -> bool:

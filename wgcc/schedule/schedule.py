@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations, islice
+from itertools import islice
 
 from wgcc.ir.graph import FLOATS, Constant, Graph
 from wgcc.ir.program import Program, is_capture
 from wgcc.passes.lay_out import CONSTANTS, Layout, constant_key
 from wgcc.schedule.entry_plan import EntryPlan
 from wgcc.schedule.kernel import (
-    WORD,
     Buffer,
     Dispatch,
     EntrySchedule,
@@ -23,6 +22,7 @@ from wgcc.schedule.kernel import (
     Launch,
     Place,
     Schedule,
+    overlapping,
 )
 from wgcc.schedule.kernels.guard import FLAG_BUFFER, guard
 from wgcc.schedule.limits import check_limits
@@ -32,12 +32,13 @@ from wgcc.schedule.steps import plan_program
 Access = frozenset[int]
 
 
-def schedule(program: Program, candidates: bool = False) -> Schedule:
+def schedule(program: Program, candidates: bool = False, pairs: bool = False) -> Schedule:
     """Schedule every entry of a prepared program.
 
-    `candidates`: dispatches have other launches too, for tuning to choose from.
+    `candidates`: dispatches have other launches too, for tuning to choose from. `pairs`: one
+    dispatch may start two small kernels.
     """
-    plans, shared = plan_program(program, candidates)
+    plans, shared = plan_program(program, candidates, pairs=pairs)
     layout, copies = shared.layout, shared.kernels.copies
     entries = _with_shared_access({name: _add_guard(plan, layout) for name, plan in plans.items()})
     tensors = {name: layout.places[name] for name in (*program.params, *program.state)}
@@ -100,14 +101,7 @@ def _with_access(kernel: Kernel, access: Access) -> Kernel:
 
 def _overlap(regions: Sequence[Place]) -> bool:
     """Do two bindings share words? They may do so only as long as both are `read`."""
-    return any(
-        a.buffer == b.buffer and a.offset < _end(b) and b.offset < _end(a)
-        for a, b in combinations(regions, 2)
-    )
-
-
-def _end(region: Place) -> int:
-    return region.offset + region.bytes // WORD
+    return any(overlapping(regions))
 
 
 def _add_guard(plan: EntryPlan, layout: Layout) -> EntrySchedule:

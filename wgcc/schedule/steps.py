@@ -7,21 +7,21 @@ when all entries have their places.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from wgcc.ir.dtypes import F16
-from wgcc.ir.graph import Graph, Value
-from wgcc.ir.places import SCALARS, Place
+from wgcc.ir.graph import Graph
+from wgcc.ir.places import SCALARS
 from wgcc.ir.program import Program
 from wgcc.passes.dataflow import is_update, lists_of, replaced_by
-from wgcc.passes.lay_out import Layout, arena_places, constant_places, holds_gradients
-from wgcc.schedule.entry_plan import EntryPlan, entry_text
+from wgcc.passes.lay_out import Layout, arena_places, constant_places
+from wgcc.schedule.entry_plan import BesideSpans, EntryPlan, entry_text, gradient_places
 from wgcc.schedule.expand_loops import Accesses, Expanded, Made, Packs, expand_loops
 from wgcc.schedule.fuse.fuse import fuse
-from wgcc.schedule.fuse.group import FLAT, REPEAT, Group
+from wgcc.schedule.fuse.group import REPEAT, Group
 from wgcc.schedule.kernel import Exchange
 from wgcc.schedule.memory.order import TemporaryMemory, best_order, unfuse
 from wgcc.schedule.memory.slots import (
@@ -52,16 +52,18 @@ if TYPE_CHECKING:
 class Shared:
     """The memory that all entries of a program share: it grows while they are planned.
 
-    `writer` writes their kernels, once everything has its place.
+    `writer` writes their kernels, once everything has its place. `pairs`: one dispatch may start
+    the kernels of two small groups.
     """
 
     layout: Layout
     slots: Slots
     writer: KernelWriter | None = None
+    pairs: bool = False
 
     @classmethod
-    def of(cls, program: Program) -> Shared:
-        return cls(Layout.of(program), Slots(precision=program.precision))
+    def of(cls, program: Program, pairs: bool = False) -> Shared:
+        return cls(Layout.of(program), Slots(precision=program.precision), pairs=pairs)
 
     @property
     def kernels(self) -> KernelWriter:
@@ -156,6 +158,18 @@ def separate_updates(plan: EntryPlan, shared: Shared) -> EntryPlan:
     return replace(plan, order=tuple(order), after_gradients=tuple(order[first:]))
 
 
+def set_side_by_side(plan: EntryPlan, shared: Shared) -> EntryPlan:
+    """Small groups that do not need each other get partners; gradients stay before updates."""
+    if not shared.pairs:
+        return plan
+    from wgcc.schedule.memory.beside import side_by_side
+
+    behind = plan.after_gradients if isinstance(plan.after_gradients, tuple) else ()
+    before = plan.order[: len(plan.order) - len(behind)]
+    order, beside = side_by_side(before, plan.places.keys())
+    return replace(plan, order=(*order, *behind), beside=beside)
+
+
 def enter_loops(plan: EntryPlan, shared: Shared) -> EntryPlan:
     """The groups of loops take their places among those of the entry."""
     packs = Packs(plan.places.keys(), shared.slots.precision == F16)
@@ -174,7 +188,9 @@ def find_live_ranges(plan: EntryPlan, shared: Shared) -> EntryPlan:
     assert plan.expanded is not None
     accesses = Accesses(plan.expanded)
     made = accesses.first_writes()
-    reads = accesses.reads(made)
+    spans = BesideSpans.of(plan)
+    reads = [(spans.last(i), names) for i, names in accesses.reads(made)]
+    made = {name: (value, spans.first(i)) for name, (value, i) in made.items()}
     read = set().union(*(names for _, names in reads)) - plan.places.keys()
     kept = {name: made[name] for name in made if name in read}
     scalars = [name for name, (value, _) in kept.items() if value.type.size == 1]
@@ -198,7 +214,7 @@ def assign_slots(plan: EntryPlan, shared: Shared) -> EntryPlan:
         value = inits.get(new.value.name, new.value)
         return memory.may_replace(plan.order[new.start], value, old.value)
 
-    reuse = partial(take_from_arenas, _gradients(plan))
+    reuse = partial(take_from_arenas, gradient_places(plan))
     places = {**plan.places, **shared.slots.assign(plan.lives, succeeds, reuse)}
     return _name_places(replace(plan, places=places), plan.expanded)
 
@@ -221,6 +237,7 @@ STEPS: tuple[Step | UntilStable | AfterAllEntries, ...] = (
     ("stored", "place what outlives kernels", place_values),
     ("ordered", "order groups", order_groups),
     ("exchange", "separate updates", separate_updates),
+    ("beside", "set side by side", set_side_by_side),
     ("loops", "expand loops", enter_loops),
     ("lives", "find live ranges", find_live_ranges),
     ("slots", "assign slots", assign_slots),
@@ -234,18 +251,22 @@ Trace = dict[str, EntryPlan]
 
 
 def plan_program(
-    program: Program, candidates: bool = False, traces: dict[str, Trace] | None = None
+    program: Program,
+    candidates: bool = False,
+    traces: dict[str, Trace] | None = None,
+    pairs: bool = False,
 ) -> tuple[dict[str, EntryPlan], Shared]:
     """The plans of all entries after the last step, and what they share.
 
     `candidates`: dispatches have other launches too, for tuning to choose from. `traces` gets the
-    plans of each entry by stage, the last one where it repeats.
+    plans of each entry by stage, the last one where it repeats. `pairs`: small kernels start
+    together.
     """
     # Checks of small models write no kernels: they need not load what writes them.
     from wgcc.schedule.write_kernels import KernelWriter, place_copies
 
     traces = {} if traces is None else traces
-    plans, shared = plan_entries(program, traces)
+    plans, shared = plan_entries(program, traces, pairs)
     is_f16 = program.precision == F16
     copies = place_copies(plans.values(), shared.layout) if is_f16 else None
     shared = replace(shared, writer=KernelWriter(shared.layout, candidates, copies))
@@ -256,9 +277,11 @@ def plan_program(
     return plans, shared
 
 
-def plan_entries(program: Program, traces: dict[str, Trace]) -> tuple[dict[str, EntryPlan], Shared]:
+def plan_entries(
+    program: Program, traces: dict[str, Trace], pairs: bool = False
+) -> tuple[dict[str, EntryPlan], Shared]:
     """The plans of all entries before kernels are written, and what they share."""
-    shared = Shared.of(program)
+    shared = Shared.of(program, pairs)
     for name in program.entries:
         traces[name] = {}
     plans = {
@@ -279,10 +302,10 @@ def plan_entry(graph: Graph, shared: Shared, trace: Trace) -> EntryPlan:
     return plan
 
 
-def stage_text(program: Program, stage: str) -> str:
+def stage_text(program: Program, stage: str, pairs: bool = False) -> str:
     """The plan of every entry of a prepared program after one of the steps."""
     traces: dict[str, Trace] = {}
-    plan_program(program, traces=traces)
+    plan_program(program, traces=traces, pairs=pairs)
     lines: list[str] = []
     for name, trace in traces.items():
         lines += [f"entry {name} {{", *(f"  {line}" for line in entry_text(trace[stage]))]
@@ -330,9 +353,8 @@ def _exchange(plan: EntryPlan) -> Exchange | None:
     if isinstance(plan.after_gradients, str):
         return Exchange(why=plan.after_gradients)
     first = _position(plan, plan.after_gradients[0])
-    dispatch = sum(group.kind != FLAT for group in plan.order[:first])
     gradients = gradients_of(plan.graph, plan.places)
-    return Exchange(dispatch, join_places(gradients.values()))
+    return Exchange(first, join_places(gradients.values()))
 
 
 def _position(plan: EntryPlan, group: Group) -> int:
@@ -364,21 +386,3 @@ def _name_places(plan: EntryPlan, expanded: Expanded) -> EntryPlan:
 def _in_f16(expanded: Expanded, stored: Made) -> set[str]:
     packs = set(expanded.packs.f16_packs)
     return packs.union(*(values_in_f16(graph, stored) for graph in expanded.graphs))
-
-
-def _gradients(plan: EntryPlan) -> dict[int, list[Place]]:
-    """The places of gradients that each dispatch writes; `flat` only reads a run of them."""
-    gradients: dict[int, list[Place]] = {}
-    for i, value in _numbered_outputs(plan.order):
-        place = plan.places.get(value.name)
-        is_gradient = place is not None and holds_gradients(place.buffer)
-        if place is not None and is_gradient and plan.order[i].kind != FLAT:
-            gradients.setdefault(i, []).append(place)
-    return gradients
-
-
-def _numbered_outputs(order: tuple[Group, ...]) -> Iterator[tuple[int, Value]]:
-    for i, group in enumerate(order):
-        for root in group.roots:
-            for value in root.outputs:
-                yield i, value

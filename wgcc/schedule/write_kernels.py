@@ -7,8 +7,9 @@ layers, have the same code.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ir.index import IndexTooLarge
@@ -56,6 +57,9 @@ from wgcc.schedule.kernels.stats import stats_code
 from wgcc.schedule.kernels.update import COPIES, Copies, counter_code, update_code
 from wgcc.schedule.kernels.window_update import window_update_code
 from wgcc.schedule.limits import too_many_positions
+
+if TYPE_CHECKING:
+    from wgcc.schedule.kernels.side_by_side import SideBySide
 
 Writer = Callable[[Group, GroupContext], GroupCode]
 WRITERS: dict[str, Writer] = {
@@ -106,14 +110,19 @@ class KernelWriter:
         self.copies = copies
         # Nothing but the form of a group decides about its code, unless there are copies to keep.
         self._repeated = Repeated() if candidates or copies else _WRITTEN
+        self._side_by_side: SideBySide | None = None
 
     def entry(self, planned: EntryPlan) -> EntrySchedule:
         graph, places = planned.graph, planned.places
         copies = self.copies
         refresh = copies.refresh(copies.left_over(graph)) if copies else ()
+        dispatches, before = self._dispatches(planned)
+        exchange = planned.exchange
+        if exchange and not exchange.why:
+            exchange = replace(exchange, dispatch=before[exchange.dispatch])
         return EntrySchedule(
             graph.name,
-            (*(self.dispatch(g, planned) for g in planned.order if g.kind != FLAT), *refresh),
+            (*dispatches, *refresh),
             {value.name: places[value.name] for value in graph.inputs},
             planned.outputs,
             tuple(sorted(graph.writes)),
@@ -121,9 +130,32 @@ class KernelWriter:
             {x.value.name: (places[x.value.name], x.start, x.end) for x in planned.lives},
             trains=graph.entry.trains,
             range_flag=places[graph.range_flag.name] if graph.range_flag else None,
-            repeats=_repeats(planned),
-            exchange=planned.exchange,
+            repeats=_repeats(planned, before),
+            exchange=exchange,
         )
+
+    def _dispatches(self, planned: EntryPlan) -> tuple[list[Dispatch], list[int]]:
+        """The dispatches, and how many of them come before each group, and before the end."""
+        follow = {id(group) for groups in planned.beside for group in groups[1:]}
+        done, run, before = list[Dispatch](), list[Dispatch](), list[int]()
+        for group in planned.order:
+            if id(group) not in follow:
+                done += self._join(run)
+                run = []
+            before.append(len(done))
+            run += [] if group.kind == FLAT else [self.dispatch(group, planned)]
+        done += self._join(run)
+        return done, [*before, len(done)]
+
+    def _join(self, run: list[Dispatch]) -> list[Dispatch]:
+        """Fewer dispatches that start the same kernels, which do not need each other."""
+        if len(run) < 2:
+            return run
+        if self._side_by_side is None:
+            from wgcc.schedule.kernels.side_by_side import SideBySide
+
+            self._side_by_side = SideBySide()
+        return self._side_by_side.join(run)
 
     def dispatch(self, group: Group, planned: EntryPlan) -> Dispatch:
         context = self._context(group, planned)
@@ -135,7 +167,8 @@ class KernelWriter:
         label, flops = _label(group, planned), sum(_product_flops(root) for root in group.roots)
         shows = tuple(", then ".join(texts) for texts in code.shows)
         made = tuple(_explain_outputs(group, planned))
-        return Dispatch(label, code.regions, code.launches, shows, code.work, span, flops, made)
+        works = ((code.work, code.regions),)
+        return Dispatch(label, code.regions, code.launches, shows, works, span, flops, made)
 
     def _context(self, group: Group, planned: EntryPlan) -> GroupContext:
         loaded = _loaded_weights(group, planned) if self.copies else set()
@@ -179,11 +212,8 @@ def _loaded_weights(group: Group, planned: EntryPlan) -> set[str]:
     return loaded_weights(group, params, planned.kernels.inlined, planned.parts)
 
 
-def _repeats(planned: EntryPlan) -> tuple[Rounds, ...]:
-    """The loops as ranges of dispatches."""
-    before = [0]
-    for group in planned.order:
-        before.append(before[-1] + (group.kind != FLAT))
+def _repeats(planned: EntryPlan, before: Sequence[int]) -> tuple[Rounds, ...]:
+    """The loops as ranges of dispatches; `before`: how many come before each group."""
     return tuple(
         Rounds(before[x.first], before[x.last + 1] - before[x.first], x.loop.rounds)
         for x in planned.loops

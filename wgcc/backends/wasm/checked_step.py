@@ -97,12 +97,12 @@ def _depend(late: Sequence[Dispatch]) -> bool:
 
 def _places(dispatch: Dispatch, stores: bool = False) -> list[Place]:
     """The words that a dispatch reads or writes, or only those that it writes."""
-    bound = zip(dispatch.regions, dispatch.work.bindings, strict=True)
     return [
         place
-        for region, binding in bound
+        for work, regions in dispatch.works
+        for region, binding in zip(regions, work.bindings, strict=True)
         if binding.written or not stores
-        for place in _parts(dispatch.work, region, binding, stores)
+        for place in _parts(work, region, binding, stores)
     ]
 
 
@@ -139,7 +139,7 @@ def _meet(some: Iterable[Place], others: Sequence[Place]) -> bool:
 
 def _test(update: Dispatch) -> Dispatch:
     """Computes what the update would store, and sets the flag if some of it is not finite."""
-    work = update.work
+    ((work, regions),) = update.works
     assert isinstance(work.task, ThreadTask) and work.task.index == "i"
     constants = dict(work.constants) | {"SIZE": work.task.count, "WORDS": WORDS_PER_GROUP}
     body = statements(_TEST, STEP=_looks(work.task.body))
@@ -149,7 +149,8 @@ def _test(update: Dispatch) -> Dispatch:
         constants=tuple(constants.items()),
         task=ThreadTask("o", ceil_div(work.task.count, WORDS_PER_GROUP), body),
     )
-    return replace(update, regions=(*update.regions, FLAG), launches={}, work=tested)
+    places = (*regions, FLAG)
+    return replace(update, regions=places, launches={}, works=((tested, places),))
 
 
 def _looks(body: Body) -> Body:

@@ -117,14 +117,18 @@ def why_too_large(schedule: Schedule) -> str:
 
 
 def _scratch(schedule: Schedule) -> int:
-    return _align(WORD * max((scratch_words(d.work) for d in schedule.dispatches), default=0))
+    return _align(
+        WORD
+        * max((scratch_words(work) for d in schedule.dispatches for work, _ in d.works), default=0)
+    )
 
 
 def kernel_text(dispatch: Dispatch) -> str:
     """The WebAssembly text of what a dispatch runs, and of the functions that it calls."""
     module = WasmModule((1, MOST_PAGES))
-    function = write_kernel(dispatch.work, dispatch.label, Library(module))
-    called = [*module.functions, function]
+    library = Library(module)
+    functions = [write_kernel(work, dispatch.label, library) for work, _ in dispatch.works]
+    called = [*module.functions, *functions]
     return "\n\n".join(wat(f, module.functions) for f in reversed(called))
 
 
@@ -262,8 +266,8 @@ class _Writer:
             f.get(1).call(self._barrier)
 
     def _dispatch(self, name: str, dispatch: Dispatch) -> int:
-        starts = [self._memory.start(place) for place in dispatch.regions]
-        return self._steps(name, [(dispatch.work, tuple(starts))], dispatch.label)
+        steps = [(work, tuple(map(self._memory.start, places))) for work, places in dispatch.works]
+        return self._steps(name, steps, dispatch.label)
 
     def _steps(self, name: str, steps: Sequence[PlacedWork], label: str) -> int:
         """Exports a function of all these kernels, one after the other, if it has a name."""
@@ -292,8 +296,12 @@ class _Writer:
         from wgcc.backends.wasm.blas_products import blas_product_of
 
         for number, dispatch in enumerate(dispatches):
-            starts = [self._memory.start(place) for place in dispatch.regions]
-            product = blas_product_of(dispatch.work, starts, self._memory.bytes, self._library)
+            (work, places), *others = dispatch.works
+            starts = [self._memory.start(place) for place in places]
+            # Two small products of one dispatch are not worth a call of a library.
+            if others:
+                continue
+            product = blas_product_of(work, starts, self._memory.bytes, self._library)
             if product is None:
                 continue
             for name, steps in ((PACK, product.packs), (FINISH, product.finishes)):

@@ -77,7 +77,7 @@ def _write_candidates(
     bundle: Path, source: Path | None, sizes: dict[str, float], folder: Path
 ) -> None:
     """A bundle of the same model with all candidate kernels."""
-    from wgcc.bundle.content import captured_patterns
+    from wgcc.bundle.content import captured_patterns, has_pairs
     from wgcc.bundle.edited import read_files
     from wgcc.compiler import compile_file
 
@@ -88,6 +88,8 @@ def _write_candidates(
     path = source or bundle / plan["model"]["source"]
     if not path.is_file():
         raise WgError(f"{bundle} does not contain its source; give it with --source")
+    if has_pairs(plan):
+        raise WgError(f"{bundle} was built with --pairs: tune a bundle that was built without")
     if plan.get("edited"):
         raise WgError(
             f"{bundle} was edited by hand ({', '.join(plan['edited'])}): tune a bundle as it was "

@@ -143,7 +143,7 @@ class GroupContext:
             bindings,
             tuple(constants.items()),
             Module((*functions, *body.declarations)),
-            tuple(sorted(emitter.functions, key=_name)),
+            tuple(sorted(emitter.functions, key=helper_name)),
             workgroup,
             shared,
         )
@@ -197,7 +197,7 @@ class GroupContext:
         return GroupCode({GPU: gpu}, self.order, self.shown, work or gpu.work)
 
 
-def _name(helper: Helper) -> str:
+def helper_name(helper: Helper) -> str:
     return helper if isinstance(helper, str) else helper.name
 
 

@@ -140,12 +140,13 @@ def _dispatch(runs: Sequence[_Run]) -> Dispatch:
         functions=(),
         workgroup=(WORKGROUP, 1, 1),
     )
+    places = (*regions, FLAG)
     return Dispatch(
         "finite",
-        (*regions, FLAG),
+        places,
         {"gpu": Launch(kernel, (groups, 1, 1))},
         (*(run.label for run in runs), "1 if a word is NaN or infinite"),
-        _work(bindings, regions, constants),
+        ((_work(bindings, regions, constants), places),),
     )
 
 

@@ -251,8 +251,8 @@ def _dispatch(span: CopiedSpan) -> Dispatch:
     gpu = _kernel(span, VECTOR)
     grid = grid_of(ceil_div(span.words, VECTOR * WORKGROUP))
     shows = (f"{span.buffer}, words {span.start} to {span.end}", "the same as f16")
-    work = Launch(_kernel(span, 1), grid).work
-    return Dispatch(LABEL, (span.region, span.copy), {GPU: Launch(gpu, grid)}, shows, work)
+    work, places = Launch(_kernel(span, 1), grid).work, (span.region, span.copy)
+    return Dispatch(LABEL, places, {GPU: Launch(gpu, grid)}, shows, ((work, places),))
 
 
 def _kernel(span: CopiedSpan, width: int) -> Kernel:

@@ -88,6 +88,11 @@ if TYPE_CHECKING:
     help="Let Python leave large products of the twin to numpy's BLAS: load(..., fast=True).",
 )
 @click.option(
+    "--pairs",
+    is_flag=True,
+    help="Start small kernels that do not need each other by one dispatch, which GPUs do sooner.",
+)
+@click.option(
     "--force",
     is_flag=True,
     help="Build into a folder that holds other files; files with a bundle's names are replaced.",
@@ -219,6 +224,7 @@ def _compile(path: Path, options: Mapping[str, Any]) -> Compiled:
         strict_dims=options["strict_dims"],
         capture=patterns_of(options["capture"], options["capture_stats"]),
         fast=options["fast"],
+        pairs=options["pairs"],
     )
 
 
