@@ -87,7 +87,8 @@ const training = new LiveTraining({
 /** Half of what is seen now, around a point whose shares of the picture are given. */
 function zoom(across, down) {
   const extent = Math.max(SMALLEST, view.extent / 2);
-  const between = share => Math.min(Math.max(share * view.extent - extent / 2, 0), view.extent - extent);
+  const between = share =>
+    Math.min(Math.max(share * view.extent - extent / 2, 0), view.extent - extent);
   view = { left: view.left + between(across), top: view.top + between(down), extent };
   training.again();
 }
