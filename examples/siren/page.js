@@ -8,7 +8,7 @@ const [BATCH] = plan.tensors['train/at'].shape;
 const [SIDE] = plan.tensors['paint/colour'].shape;
 const SOURCE = 128;
 /** All of the picture: from -1 to 1. */
-const WHOLE = { left: -1, top: -1, extent: 2 };
+const WHOLE = { left: -1, top: -1, span: 2 };
 const SMALLEST = 0.05;
 let view = WHOLE;
 let dots;
@@ -86,10 +86,9 @@ const training = new LiveTraining({
 
 /** Half of what is seen now, around a point whose shares of the picture are given. */
 function zoom(across, down) {
-  const extent = Math.max(SMALLEST, view.extent / 2);
-  const between = share =>
-    Math.min(Math.max(share * view.extent - extent / 2, 0), view.extent - extent);
-  view = { left: view.left + between(across), top: view.top + between(down), extent };
+  const span = Math.max(SMALLEST, view.span / 2);
+  const between = share => Math.min(Math.max(share * view.span - span / 2, 0), view.span - span);
+  view = { left: view.left + between(across), top: view.top + between(down), span };
   training.again();
 }
 $('painted').onclick = ({ offsetX, offsetY, target }) =>

@@ -159,8 +159,9 @@ function tellPhase(phase) {
 }
 
 async function begin() {
-  openEditor($('editor'), changed, whenChecked);
   startCompiler(tellPhase);
+  openEditor($('editor'), changed, whenChecked);
+  await new Promise(done => setTimeout(done));
   document.body.classList.toggle('embed', new URLSearchParams(location.search).has('embed'));
   $('add').onclick = addFile;
   $('train').onclick = train;
@@ -195,4 +196,5 @@ async function begin() {
   await navigator.serviceWorker?.register('offline.js').catch(() => {});
 }
 
-begin();
+// A task of its own: reading this script takes one.
+setTimeout(begin);

@@ -26,8 +26,12 @@ from wgcc_runtime import load, load_plan
 CASES = sorted((ROOT / "tests" / "golden").glob("*.wg"))
 MODELS = [
     *CASES,
-    # Without files that models import.
-    *(p for p in sorted((ROOT / "examples").glob("*/*.wg")) if "\nmodel " in p.read_text("utf-8")),
+    *sorted(
+        # Others hold what the models of several examples share.
+        path
+        for path in (ROOT / "examples").glob("*/*.wg")
+        if re.search(r"(?m)^model ", path.read_text(encoding="utf-8"))
+    ),
     *sorted((ROOT / "tests" / "curves").glob("*.wg")),
 ]
 

@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 
 from wgcc.ir.places import SCALARS, ceil_div
 from wgcc.kernel.build import expression, statements
+from wgcc.kernel.rewrite.transform import Body
 from wgcc.kernel.tree import (
     Assign,
+    Call,
     Element,
     Expr,
     Literal,
@@ -140,7 +142,7 @@ def _test(update: Dispatch) -> Dispatch:
     work = update.work
     assert isinstance(work.task, ThreadTask) and work.task.index == "i"
     constants = dict(work.constants) | {"SIZE": work.task.count, "WORDS": WORDS_PER_GROUP}
-    body = statements(_TEST, STEP=tuple(map(_look, work.task.body)))
+    body = statements(_TEST, STEP=_looks(work.task.body))
     tested = replace(
         work,
         bindings=(*(replace(b, written=False) for b in work.bindings), FLAG_BINDING),
@@ -150,10 +152,17 @@ def _test(update: Dispatch) -> Dispatch:
     return replace(update, regions=(*update.regions, FLAG), launches={}, work=tested)
 
 
-def _look(statement: Statement) -> Statement:
-    """A store becomes a look at the bits: NaN and infinity have the highest exponent."""
-    match statement:
-        case Assign(Element(_, Name("i")), value):
-            bits = expression("max(highest, bitcast<u32>(VALUE) & 0x7f800000u)", VALUE=value)
-            return Assign(Name("highest"), bits)
-    return statement
+def _looks(body: Body) -> Body:
+    """All stores become one look at their bits: NaN and infinity have the highest exponent.
+
+    One, because iterations of a loop become lanes only where `highest` is assigned to once.
+    """
+    step, highest = list[Statement](), expression("0u")
+    for statement in body:
+        match statement:
+            case Assign(Element(), value):
+                bits = expression("bitcast<u32>(VALUE) & 0x7f800000u", VALUE=value)
+                highest = Call("max", (bits, highest))
+            case _:
+                step.append(statement)
+    return (*step, *statements("highest = max(highest, BITS);", BITS=highest))
