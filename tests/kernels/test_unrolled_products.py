@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import wgcc_runtime
+from building import forget_kernels
 from tint_compiler import compile_all
 from wgcc.compiler import compile_file
 from wgcc.schedule.kernels import matmul, tile_shape
@@ -57,6 +58,7 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         patch.setattr(tile_shape, "SLICES", (1,))
         patch.setattr(matmul, "tile_shapes", tile_shape.tile_shapes.__wrapped__)
         for name, flops in (("loops", 1 << 60), ("steps", 0)):
+            forget_kernels(patch)
             patch.setattr(matmul, "UNROLLED_FLOPS", flops)
             compile_file(folder / "m.wg").write(folder / name)
     return folder / "loops", folder / "steps"

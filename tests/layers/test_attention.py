@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import wgcc_runtime
-from building import build
+from building import build, forget_kernels
 from op_bundles import gradient_graph, write_op_bundle
 from tint_compiler import compile_all
 from wgcc.backends.wgsl.print_tree import print_kernel
@@ -76,6 +76,7 @@ def kernels(request: pytest.FixtureRequest) -> str:
 def build_with(kernels: str, model: Path, folder: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         if kernels == "blocks":
+            forget_kernels(patch)
             patch.setattr(attention_tiles, "MOST_COLUMNS", 0)
         return build(model, folder)
 

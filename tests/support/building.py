@@ -7,9 +7,14 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from adapters import ROOT
 from wgcc.compiler import compile_file
+from wgcc.schedule import write_kernels
+
+if TYPE_CHECKING:
+    import pytest
 
 # What `load` takes as the device to run the twin.
 TWIN = "wasm"
@@ -25,6 +30,11 @@ def build(source: Path, folder: Path, twin: bool = True, **sizes: int) -> Path:
     else:
         _compile(source, folder, twin, sizes)
     return folder
+
+
+def forget_kernels(patch: pytest.MonkeyPatch) -> None:
+    """Kernels are written anew, by what a test changes of their families."""
+    patch.setattr(write_kernels, "_WRITTEN", write_kernels.Repeated())
 
 
 def _built_once(shared: Path, source: Path, twin: bool, sizes: dict[str, int]) -> Path:

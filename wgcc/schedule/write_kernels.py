@@ -108,8 +108,8 @@ class KernelWriter:
         self._scalar_words = layout.buffers.words(SCALARS)
         self._candidates = candidates
         self.copies = copies
-        # Nothing but the form of a group decides about its code, unless there are copies to keep.
-        self._repeated = Repeated() if candidates or copies else _WRITTEN
+        # Nothing but the form of a group decides about its code, unless it is for f16.
+        self._repeated = _WRITTEN if not candidates and copies is None else Repeated()
         self._side_by_side: SideBySide | None = None
 
     def entry(self, planned: EntryPlan) -> EntrySchedule:

@@ -20,6 +20,8 @@ PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "pyodide-lock.j
 LIBRARY = "python_stdlib.zip"
 # A program that trains has one of them.
 _TRAINS = re.compile(r"\b(minimize|grad)\b")
+# Others are parts of models.
+_MODEL = re.compile(r"^model ", re.MULTILINE)
 _LESSON = re.compile(r"<!-- file (\S+\.wg) -->\n```\w+\n(.*?)```", re.DOTALL)
 
 
@@ -58,7 +60,7 @@ def _main_text(program: dict[str, Any]) -> str:
 
 
 def example_programs() -> list[dict[str, Any]]:
-    """Every program of the examples, with the programs beside it that it may import."""
+    """Every model of the examples, with the programs beside it that it may import."""
     root = data_dir("examples")
     examples: list[dict[str, Any]] = [
         {
@@ -67,6 +69,7 @@ def example_programs() -> list[dict[str, Any]]:
             "files": {p.name: p.read_text("utf-8") for p in sorted(path.parent.glob("*.wg"))},
         }
         for path in sorted(root.rglob("*.wg"))
+        if _MODEL.search(path.read_text("utf-8"))
     ]
     return [*examples, *_lessons((root / "README.md").read_text("utf-8"))]
 

@@ -26,8 +26,8 @@ PREPARATION = (
 IR_STAGES = ("ir", "hoisted", "grad", "opt", "captured", "expanded", "simplified", *PREPARATION)
 # Those of `STEPS` of wgcc/schedule/steps.py.
 STEP_STAGES = (
-    *("groups", "delayed", "writes", "apart", "kept", "stored", "ordered", "exchange", "loops"),
-    *("lives", "slots", "kernels"),
+    *("groups", "delayed", "writes", "apart", "kept", "stored", "ordered", "exchange"),
+    *("beside", "loops", "lives", "slots", "kernels"),
 )
 STAGES = ("ast", *IR_STAGES, *STEP_STAGES, "fused", "plan")
 
