@@ -16,7 +16,8 @@ import line_twin
 import wgcc_runtime
 from adapters import ROOT, environment
 from line_training import assert_same, batches, data, everything, refused
-from wgcc_runtime import Model, guard, recovery
+from wgcc_runtime import Model, recovery
+from wgcc_runtime.blame import blame
 from wgcc_runtime.gpu_machine import GpuMachine
 from wgcc_runtime.weights import load_weights
 
@@ -174,13 +175,12 @@ def test_lost_while_a_nan_is_undone(
     model = wgcc_runtime.load(bundle, device=target)
     good = batches(1)[0]
     model.train(**good)
-    blame = guard.blame
 
     def losing(*arguments: Any) -> str:
         lose(model)
         return blame(*arguments)
 
-    monkeypatch.setattr(guard, "blame", losing)
+    monkeypatch.setattr("wgcc_runtime.blame.blame", losing)
     with refused("device-lost"):
         model.train(x=good["x"] * np.float32(1e25), y=good["y"])
     assert model.steps_done == 1
