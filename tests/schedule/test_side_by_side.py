@@ -40,6 +40,15 @@ model Net {
   }
 }
 """
+# Groups that could change places, with kernels of too many threads to share a dispatch.
+LARGE = """
+model Large {
+  entry sums(x: f32[400, 400], y: f32[500, 500], z: f32[300, 600])
+      -> (s: f32[400], t: f32[500], c: f32[300, 600]) {
+    return sum(square(x), axis = 0), sum(square(y), axis = 1), cos(z)
+  }
+}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +71,13 @@ def trained(bundle: Path, device: Any) -> dict[str, np.ndarray]:
 def test_pairs_are_fewer_dispatches(both: tuple[Path, list[Compiled]]) -> None:
     alone, pairs = (len(c.schedule.entries["train"].dispatches) for c in both[1])
     assert pairs <= alone - 3
+
+
+def test_nothing_changes_without_a_pair(tmp_path: Path) -> None:
+    """Commands that compile a bundle again know by its pairs what it was built with."""
+    (tmp_path / "m.wg").write_text(LARGE, encoding="utf-8")
+    alone, pairs = (compile_file(tmp_path / "m.wg", pairs=pairs) for pairs in (False, True))
+    assert pairs.planned.plan == alone.planned.plan
 
 
 def test_pairs_have_the_same_bits(both: tuple[Path, list[Compiled]], machine: Any) -> None:

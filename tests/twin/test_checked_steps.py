@@ -44,6 +44,20 @@ model Steps {
   }
 }
 """
+# The row that it returns depends on the updated parameter.
+LATE_INDEX = """
+model Late {
+  param at: f32[1] = 1.0
+  table: Embedding[4, 3]
+  optimizer opt: sgd { lr = 1.0 }
+
+  entry train(slope: f32[1]) -> (loss: f32, rows: f32[1, 3]) {
+    loss = sum(at * slope)
+    minimize loss with opt
+    return loss, table(i32(at))
+  }
+}
+"""
 THREADS = (1, 3)
 
 
@@ -120,6 +134,20 @@ def test_an_index_out_of_range_changes_nothing(models: tuple[Model, Model]) -> N
         model.train(**batch(4))
     assert said[0] == said[1]
     assert_same(*map(everything, models))
+
+
+def test_an_index_of_what_was_updated_is_still_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(twin, "LEAST_COPIED", 1)
+    source = tmp_path / "late.wg"
+    source.write_text(LATE_INDEX)
+    slopes = [{"slope": np.float32([slope])} for slope in (-1.0, -1.0, -1.0, 2.0)]
+    with wgcc_runtime.load(build(source, tmp_path / "late"), device="wasm") as model:
+        with refused("range", "step 3: an id"):
+            model.fit(slopes, steps=4, every=4)
+        assert model.steps_done == 2
+        assert model.params()["at"] == 3.0
 
 
 def test_half_steps_are_still_undone(models: tuple[Model, Model]) -> None:

@@ -15,6 +15,7 @@ from wgcc.ir.program import Program, is_capture
 from wgcc.passes.lay_out import CONSTANTS, Layout, constant_key
 from wgcc.schedule.entry_plan import EntryPlan
 from wgcc.schedule.kernel import (
+    PAIR,
     Buffer,
     Dispatch,
     EntrySchedule,
@@ -36,8 +37,16 @@ def schedule(program: Program, candidates: bool = False, pairs: bool = False) ->
     """Schedule every entry of a prepared program.
 
     `candidates`: dispatches have other launches too, for tuning to choose from. `pairs`: one
-    dispatch may start two small kernels.
+    dispatch may start two small kernels. Where none does, nothing else changes: that a bundle has
+    such dispatches is how others know what it was built with.
     """
+    scheduled = _schedule(program, candidates, pairs)
+    if pairs and not any(PAIR in dispatch.label for dispatch in scheduled.dispatches):
+        return _schedule(program, candidates, pairs=False)
+    return scheduled
+
+
+def _schedule(program: Program, candidates: bool, pairs: bool) -> Schedule:
     plans, shared = plan_program(program, candidates, pairs=pairs)
     layout, copies = shared.layout, shared.kernels.copies
     entries = _with_shared_access({name: _add_guard(plan, layout) for name, plan in plans.items()})

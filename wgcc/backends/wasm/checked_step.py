@@ -66,7 +66,10 @@ class CheckedStep:
 
 
 def checked_step(entry: EntrySchedule, tensors: Mapping[str, Place]) -> CheckedStep | None:
-    """None where an update needs results of another, or where too much would have to be kept."""
+    """None where an update needs results of another, or where too much would have to be kept.
+
+    None, too, where only updated parameters tell whether a number is finite or an index in range.
+    """
     first = next((i for i, each in enumerate(entry.dispatches) if _is_update(each)), None)
     if first is None or any(loop.end > first for loop in entry.repeats):
         return None
@@ -76,7 +79,8 @@ def checked_step(entry: EntrySchedule, tensors: Mapping[str, Place]) -> CheckedS
     tested = [place for each in updates for place in _places(each, stores=True)]
     rest = {name: place for name, place in entry.finite.items() if not _meet([place], tested)}
     kept = [tensors[name] for name in entry.written if not _meet([tensors[name]], stored)]
-    if _depend(late) or _meet(rest.values(), stored) or any(place.half for place in kept):
+    known_before = [*rest.values(), *([entry.range_flag] if entry.range_flag else [])]
+    if _depend(late) or _meet(known_before, stored) or any(place.half for place in kept):
         return None
     step = CheckedStep(first, (*map(_test, updates), *guard(rest)), tuple(kept))
     return step if step.kept_words * WORD <= MOST_KEPT else None
