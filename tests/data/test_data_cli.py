@@ -207,8 +207,8 @@ def test_the_command_to_resume_repeats_how_data_is_read() -> None:
     )  # fmt: skip
     assert job.resume_command() == (
         "wgcc train b d.csv --value=lr=0.5 --target=price '--columns=a b,c' --decimal=, "
-        "--missing=mean --unknown=drop --scale --encode --held-out 0.25 --steps 9 --every 1 --out o "
-        "--resume"
+        "--missing=mean --unknown=drop --scale --encode --held-out 0.25 --steps 9 --every 1 "
+        "--out o --resume"
     )
 
 
