@@ -104,19 +104,24 @@ async function presentNames(cells) {
   return { count, names: [...names] };
 }
 
+const isTruth = (/** @type {string} */ name) => /^(true|false)$/i.test(name);
+
 /** One feature says which of two names it is. @param {string[]} names */
 const toldApart = names => (names.length === 2 ? names.slice(1) : names);
 
 /** @param {Column} column @param {string[]} names @param {Source} notes */
 async function nameFeatures(column, names, notes) {
   const known = new Set(names);
+  // Frames and JSON have `true` where a CSV file may have `True`.
+  const truths = new Map(names.filter(isTruth).map(name => [name.toLowerCase(), name]));
   /** @type {Set<string>} */
   const unknown = new Set();
   const cells = [...column.cells];
   await forEachIndex(cells.length, row => {
     if (isMissing(cells[row]) || known.has(cells[row])) return;
-    unknown.add(cells[row]);
-    cells[row] = '';
+    const truth = truths.get(cells[row].toLowerCase());
+    if (!truth) unknown.add(cells[row]);
+    cells[row] = truth ?? '';
   });
   if (unknown.size) {
     const sorted = [...unknown].sort(byCodePoints);

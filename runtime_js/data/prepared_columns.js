@@ -34,7 +34,7 @@ function columnsNamed({ source, columns, hasHeader }, entry, names) {
   const there = columns.map(({ name }) => name);
   return names.map(
     name =>
-      columns.find(column => column.name === name && column.kind !== 'empty') ??
+      columns.find(column => column.name === name) ??
       source.refuse('no-trained-column', { column: name, columns: there }),
   );
 }

@@ -171,10 +171,11 @@ class Reading {
     return this.table.columns[number - 1].name;
   }
 
-  /** Numbers of the columns whose missing cells become the mean. */
+  /** Numbers of the columns whose missing cells become the mean; nothing is learned from an answer that nobody gave. */
   #filledColumns() {
     if (this.options.missing !== 'mean') return new Set();
     const filled = [...this.matching.columns]
+      .filter(([name]) => name !== this.matching.target)
       .filter(([name]) => this.entry.inputs[name].isFloat && this.#kind(name) === 'columns')
       .flatMap(([, columns]) => columns);
     return new Set(filled.map(({ number }) => number));

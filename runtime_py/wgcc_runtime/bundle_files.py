@@ -101,7 +101,8 @@ class Folder:
     """The `Read` of a folder, which can also say where a file is."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        # Copies read it again, wherever the process is by then.
+        self.root = root.absolute()
 
     def __call__(self, name: str, limit: int) -> bytes | None:
         path = self.path(name, limit)

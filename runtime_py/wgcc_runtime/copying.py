@@ -70,6 +70,9 @@ def _in_memory(read: Read, plan: Plan) -> Files:
     if plan.tokens:
         limits[plan.tokens.file] = MOST_BYTES
     contents = {name: read(name, limit) for name, limit in limits.items()}
+    if contents[PLAN] is None:
+        text = "the bundle's folder was moved or deleted: open the model again to copy it"
+        raise WgccError("bundle", text, PLAN)
     return Files({name: data for name, data in contents.items() if data is not None})
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import shutil
 import tracemalloc
 from pathlib import Path
 
@@ -87,6 +89,21 @@ def test_weights_that_are_read_again_must_not_have_changed(
         model.load_params({"base": np.zeros_like(base)}, strict=False)
         with pytest.raises(WgccError, match="was changed since it was opened"):
             model.reset()
+
+
+def test_copies_need_the_bundle_where_it_was_and_no_working_directory(
+    corrected: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weights, "LARGE_BYTES", 1 << 20)
+    shutil.copytree(corrected, tmp_path / "b")
+    monkeypatch.chdir(tmp_path)
+    with wgcc_runtime.load("b", device=TWIN) as model:
+        monkeypatch.chdir(corrected)
+        with copy.deepcopy(model) as twin:
+            assert np.array_equal(twin.params()["base"], model.params()["base"])
+        (tmp_path / "b").rename(tmp_path / "moved")
+        with pytest.raises(WgccError, match="was moved or deleted"):
+            copy.deepcopy(model)
 
 
 def test_javascript_keeps_no_weights_that_nothing_changes(corrected: Path) -> None:

@@ -131,13 +131,13 @@ def test_classes_from_a_table(tmp_path: Path) -> None:
     result = train(bundle, table, "--scale", "--held-out", 0.2, "--json")
     assert result.exit_code == 0, result.stderr
     said = result.stderr.splitlines()
-    alone = "alone tells `species` in every row: will it be known when the model predicts?"
+    tells = "alone tells `species` in every row: will it be known when the model predicts?"
     assert said[:7] == [
         f"{table}: 30 rows; x: size, weight; y: species (aster, rose, tulip)",
         "note: Numbers are written with a decimal comma.",
         "note: `id` numbers the rows and is left out.",
-        f"note: `size` {alone}",
-        f"note: `weight` {alone}",
+        f"note: `size` {tells}",
+        f"note: `weight` {tells}",
         "left out: 1 row with no value in `size`, the first in line 32",
         "6 of 30 rows are held out; eval is on them",
     ]
@@ -200,14 +200,15 @@ def test_the_command_to_resume_repeats_how_data_is_read() -> None:
     from wgcc.cli.commands.train import TrainingJob
     from wgcc.cli.data import DataOptions
 
-    reading = DataOptions("price", "a b,c", True, False, "mean", ",", "drop", {"lr": 0.5})
+    reading = DataOptions("price", "a b,c", True, True, "mean", ",", "drop", {"lr": 0.5})
     job = TrainingJob(
         Path("b"), Path("d.csv"), reading, "train", 9, 1, Path("o"), None, None, None, None, None,
         None, True, 0.25,
     )  # fmt: skip
     assert job.resume_command() == (
         "wgcc train b d.csv --value=lr=0.5 --target=price '--columns=a b,c' --decimal=, "
-        "--missing=mean --unknown=drop --scale --held-out 0.25 --steps 9 --every 1 --out o --resume"
+        "--missing=mean --unknown=drop --scale --encode --held-out 0.25 --steps 9 --every 1 "
+        "--out o --resume"
     )
 
 

@@ -127,6 +127,20 @@ def test_frames_are_encoded_as_the_file_was(tmp_path: Path) -> None:
     by_rows = model.predict(x=np.array(_raw(data, model))[:5])["value"]
     # A gap's mean is rounded here.
     np.testing.assert_allclose(by_frame, by_rows, rtol=1e-5)
+    frame["area"] = np.nan
+    by_frame = model.predict(x=frame.drop(columns="rent"))["value"]
+    assert np.isfinite(by_frame).all(), "a column of gaps is filled as one gap is"
+
+
+def test_rows_without_an_answer_are_left_out_and_cause_no_filling(tmp_path: Path) -> None:
+    path = tmp_path / "half.csv"
+    rows = [f"{n};{n % 7};{'' if n % 2 else f'{n % 5},25'}\n" for n in range(40)]
+    path.write_text("a;b;y\n" + "".join(rows), encoding="utf-8")
+    project = project_for(path, "half", "y", None, ",")
+    assert "--missing=mean" not in project.reading
+    assert "decimal=','" in project.files["README.md"].decode()
+    model = wgcc.compile(project.files["model.wg"].decode(), device="wasm", seed=0)
+    assert reading_of(project.reading).read(path, model).rows == 20
 
 
 def _raw(data: wgcc_runtime.Data, model: wgcc.CompiledModel) -> np.ndarray:

@@ -111,7 +111,7 @@ def _column(name: str, number: int, cells: list[str], parser: Parser) -> Column:
     kind = NUMBERS if are_numbers(cells, values) else NAMES
     if len(missing) == len(cells):
         kind = EMPTY
-    kept = values if kind == NUMBERS else []
+    kept = [] if kind == NAMES else values
     return Column(name, number + 1, cells, kind, kept, odd, frozenset(missing))
 
 

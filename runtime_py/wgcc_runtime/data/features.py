@@ -30,6 +30,8 @@ from wgcc_runtime.data.source import Source, quote
 # With more names, rows of equal names are too few to learn from.
 MOST_NAMES = 32
 
+TRUTHS = ("true", "false")
+
 FeatureSource = dict[str, Any]
 
 
@@ -128,6 +130,10 @@ def _told_apart(names: Sequence[str]) -> Sequence[str]:
 
 
 def _name_features(column: Column, names: Sequence[str], notes: Source) -> list[Column]:
+    # Frames and JSON have `true` where a CSV file may have `True`.
+    truths = {name.lower(): name for name in names if name.lower() in TRUTHS}
+    known = [c if c in names else truths.get(c.lower(), c) for c in column.cells]
+    column = replace(column, cells=known)
     unknown = {cell for cell in column.present() if cell not in names}
     if unknown:
         notes.note("names-unknown", column=column.name, names=sorted(unknown))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wgcc_runtime.data.columns import EMPTY, NAMES, Column, Table
+from wgcc_runtime.data.columns import NAMES, Column, Table
 from wgcc_runtime.data.features import FeatureSource, make_features
 from wgcc_runtime.data.form import EntryForm
 from wgcc_runtime.data.matching import Matching
@@ -43,7 +43,7 @@ def _columns(table: Table, entry: EntryForm, names: list[str]) -> list[Column]:
     if not table.has_header and len(entry.rows) == 1 and len(there) == len(names):
         return list(table.columns)
     for name in names:
-        if name not in there or there[name].kind == EMPTY:
+        if name not in there:
             raise table.source.refuse("no-trained-column", column=name, columns=list(there))
     return [there[name] for name in names]
 

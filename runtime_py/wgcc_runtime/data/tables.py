@@ -160,13 +160,15 @@ class _Reading:
         return self._table.columns[column.number - 1].name
 
     def _filled_columns(self) -> set[int]:
-        """Numbers of the columns whose missing cells become the mean."""
+        """Numbers of the columns whose missing cells become the mean; nothing is learned from an
+        answer that nobody gave."""
         if self._options.missing != "mean":
             return set()
         return {
             column.number
             for name, columns in self._matching.columns.items()
             if self._entry.inputs[name].is_float and self._kinds[name] == COLUMNS
+            if name != self._matching.target
             for column in columns
         }
 

@@ -58,14 +58,22 @@ def project_for(
         target=outline.target, scale=True, encode=True, missing=outline.missing, decimal=decimal
     )
     commands = _commands(path, reading.words())
-    readme = _readme(path.name, name, what, commands, outline)
+    readme = _readme(path.name, name, what, commands, outline, decimal)
     files = {"model.wg": _model(path.name, outline, name), path.name: table}
     return Project(what, {**files, "README.md": readme.encode("utf-8")}, reading.words(), commands)
 
 
-def _readme(file: str, name: str, what: str, commands: Mapping[str, str], outline: Outline) -> str:
+def _readme(
+    file: str,
+    name: str,
+    what: str,
+    commands: Mapping[str, str],
+    outline: Outline,
+    decimal: str | None,
+) -> str:
     remarks = "".join(f"- {note}\n" for note in outline.notes)
-    missing = ", missing='mean'" if outline.missing == "mean" else ""
+    cells = ", missing='mean'" if outline.missing == "mean" else ""
+    cells += f", decimal={decimal!r}" if decimal else ""
     return STARTER_README.format(
         name=name,
         what=what[0].upper() + what[1:],
@@ -73,7 +81,7 @@ def _readme(file: str, name: str, what: str, commands: Mapping[str, str], outlin
         commands=command_lines(commands),
         data=f"{_ABOUT.format(file=file, target=outline.target)}\n{remarks}".strip(),
         source=file,
-        options=f", target={outline.target!r}, scale=True, encode=True{missing}",
+        options=f", target={outline.target!r}, scale=True, encode=True{cells}",
         steps=600,
     )
 

@@ -44,12 +44,15 @@ def outline_table(path: Path, target: str | None, task: str | None, decimal: str
     sources = find_sources(table, others)
     if not sources:
         raise source.refuse("no-columns-left", input="x", size=1)
-    used = {s["column"] for s in sources} | {column.name}
-    gaps: set[int] = set().union(*(c.missing for c in table.columns if c.name in used))
-    is_many = len(gaps) > MOST_LEFT_OUT * len(table.lines)
+    used = {s["column"] for s in sources}
+    # Without an answer, a row is left out in any case.
+    unanswered = column.missing
+    gaps = set().union(*(c.missing for c in table.columns if c.name in used)) - unanswered
+    answered = len(table.lines) - len(unanswered)
+    is_many = len(gaps) > MOST_LEFT_OUT * answered
     size = sum(len(feature_names(source)) for source in sources)
     missing = "mean" if is_many else "drop"
-    rows = len(table.lines) - (len(column.missing) if is_many else len(gaps))
+    rows = answered - (0 if is_many else len(gaps))
     return Outline(column.name, classes, size, rows, missing, source.notes)
 
 
