@@ -18,8 +18,9 @@ from wgcc.workbench.npm_parts import bundle_script, npm_folder
 
 PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "pyodide-lock.json")
 LIBRARY = "python_stdlib.zip"
-# A program that trains has one of them.
+# A program that trains has one of them, in a model or beside it.
 _TRAINS = re.compile(r"\b(minimize|grad)\b")
+_MODEL = re.compile(r"^model ", re.MULTILINE)
 _LESSON = re.compile(r"<!-- file (\S+\.wg) -->\n```\w+\n(.*?)```", re.DOTALL)
 
 
@@ -49,8 +50,9 @@ def site_files() -> dict[str, bytes]:
 
 
 def drawer() -> list[dict[str, Any]]:
-    """The programs that people can choose: others are of use with weights alone."""
-    return [program for program in example_programs() if _TRAINS.search(_main_text(program))]
+    """The programs that people can choose: others need weights, or are imported by these."""
+    needs = (_TRAINS, _MODEL)
+    return [p for p in example_programs() if all(need.search(_main_text(p)) for need in needs)]
 
 
 def _main_text(program: dict[str, Any]) -> str:
