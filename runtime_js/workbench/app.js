@@ -50,7 +50,7 @@ function openPrograms({ files, main, sizes = {}, capture = [], run = '' }) {
   forgetRun();
   Object.assign(bench, { files: { ...files }, sizes, capture, run, program });
   // What went wrong was about another program.
-  if (document.body.dataset.state === 'error') enter('ready', '');
+  if (hasStarted && document.body.dataset.state === 'error') enter('ready', '');
   openFile(main);
 }
 
@@ -147,10 +147,14 @@ async function format() {
   else say('The program has errors of syntax.');
 }
 
+/** Without a compiler, no program can do anything about the error. */
+let hasStarted = false;
+
 /** @param {string} phase */
 function tellPhase(phase) {
   if (phase.startsWith('failed')) return enter('error', `The compiler could not start: ${phase}`);
   if (phase !== 'ready') return say(`${phase}…`);
+  hasStarted = true;
   // A check that ended with the last worker is asked again.
   changed();
   if (document.body.dataset.state !== 'loading') return;

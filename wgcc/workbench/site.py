@@ -20,7 +20,7 @@ PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "pyodide-lock.j
 LIBRARY = "python_stdlib.zip"
 # A program that trains has one of them.
 _TRAINS = re.compile(r"\b(minimize|grad)\b")
-# Others are parts of models.
+# Other files are parts of models.
 _MODEL = re.compile(r"^model ", re.MULTILINE)
 _LESSON = re.compile(r"<!-- file (\S+\.wg) -->\n```\w+\n(.*?)```", re.DOTALL)
 
@@ -51,8 +51,8 @@ def site_files() -> dict[str, bytes]:
 
 
 def drawer() -> list[dict[str, Any]]:
-    """The programs that people can choose: others are of use with weights alone."""
-    return [program for program in example_programs() if _TRAINS.search(_main_text(program))]
+    """The models that people can choose: others need weights."""
+    return [p for p in example_programs() if _TRAINS.search(_main_text(p))]
 
 
 def _main_text(program: dict[str, Any]) -> str:
