@@ -17,8 +17,10 @@ export const startTracing = (browser, page) =>
 
 export function longestTask(trace) {
   const events = JSON.parse(trace).traceEvents;
+  const own = ownProcesses(events);
   const main = events
     .filter(event => event.name === 'thread_name' && event.args.name === 'CrRendererMain')
+    .filter(event => !own.size || own.has(event.pid))
     .map(event => `${event.pid}/${event.tid}`);
   const done = events.filter(
     event => event.ph === 'X' && main.includes(`${event.pid}/${event.tid}`),
@@ -33,6 +35,13 @@ export function longestTask(trace) {
     inside: insideOf(longest, done),
   };
 }
+/** Those that loaded a page of ours while it was traced: Chromium has pages of its own. */
+const ownProcesses = events =>
+  new Set(
+    events
+      .filter(({ name, args }) => name === 'CommitLoad' && /^(file|http)/.test(args.data?.url))
+      .map(event => event.pid),
+  );
 const msOf = event => (event.tdur ?? event.dur) / 1000;
 
 /** How many times as long as usual a fixed piece of work takes: on a slow core, or beside others. */
